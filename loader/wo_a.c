@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wo_a: plans and launches.
+ *
+ * A plan holds two tensor maps and, for every token count it may be asked for, the
+ * loaded kernel.  Launching copies pointers and sizes into an array on the stack and
+ * makes one driver call; it writes to nothing that another launch could see.
+ */
+#include "wo_a.h"
+#include "device.h"
+#include "error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the kernels' interface ------------------------------------------------------------ */
+
+/* Parameters in order, all naturally aligned without gaps: see the entry's PTX. */
+enum { PARAMETERS = 12, PARAMETER_BYTES = 2 * 128 + 6 * 8 + 4 * 4 };
+
+/* Bits of the parameter `flags`. */
+enum { TRIGGER_LATE = 0, TRIGGER_ENTRY = 1, TRIGGER_AFTER_WAIT = 2, WEIGHTS_AFTER_WAIT = 1 << 2 };
+
+/* A kernel and what the bundle's attributes say about launching it. */
+typedef struct variant {
+  const bwi_kernel *kernel;
+  uint32_t tile_n;    /* outputs of a cluster; rows of the boxes of both maps */
+  uint32_t box_k;     /* columns of the weight box, one a byte */
+  uint32_t scale_box; /* words of K of the scale box */
+  uint32_t grid_y;    /* token tiles, unless the kernel says otherwise */
+  uint32_t trigger;   /* default place of the trigger */
+} variant;
+
+struct bw_wo_a_plan {
+  CUtensorMap weight_map; /* first: both need 64-byte alignment and get 128 */
+  CUtensorMap scale_map;
+  bw_device *device;
+  bw_wo_a_shape shape;
+  uint32_t flags;                            /* BW_WO_A_* */
+  uint32_t outputs;                          /* N = G*R */
+  uint64_t x_row;                            /* elements of a token in x: G*H*512 */
+  size_t count;                              /* variants in use */
+  variant *variants;                         /* count */
+  uint8_t by_tokens[BW_WO_A_MAX_TOKENS + 1]; /* T -> variant; [0] is unused */
+};
+
+/* ---- choosing entries of the bundle --------------------------------------------------------- */
+
+static size_t find_entry(const bw_device *device, const bw_wo_a_key *key) {
+  char name[BW_WO_A_KEY_NAME_SIZE];
+  if (bw_wo_a_key_name(key, name) != BW_OK)
+    return BWI_NOT_FOUND;
+  return bwi_bundle_find(device->bundle, "wo_a", device->info.arch, name);
+}
+
+/* "1, 2, 4, 8": the heads per group that the bundle has at least one kernel for. */
+static void list_heads(const bw_device *device, char *text, size_t size) {
+  size_t used = 0;
+  text[0] = '\0';
+  for (uint32_t heads = 1; heads <= 8; heads++) {
+    bw_wo_a_key key = {.tile = 1, .tiles = 1, .full = 1, .heads_per_group = heads};
+    if (find_entry(device, &key) != BWI_NOT_FOUND && used + 4 < size)
+      used += (size_t)snprintf(text + used, size - used, "%s%u", used ? ", " : "", heads);
+  }
+}
+
+static bw_status fail_missing(const bw_device *device, const bw_wo_a_key *key) {
+  char name[BW_WO_A_KEY_NAME_SIZE], heads[32];
+  (void)bw_wo_a_key_name(key, name);
+  list_heads(device, heads, sizeof heads);
+  return bwi_fail(BW_ERROR_UNSUPPORTED,
+                  "shape.heads_per_group is %u: the bundle has no wo_a kernel %s for %s; it has "
+                  "kernels for heads per group %s",
+                  key->heads_per_group, name, device->info.arch, *heads ? heads : "none");
+}
+
+/* Entries for all keys of the shape; `entries` has room for BW_WO_A_MAX_TOKENS. */
+static bw_status find_entries(const bw_device *device, const bw_wo_a_shape *shape, size_t *entries,
+                              size_t *count) {
+  bw_wo_a_key keys[BW_WO_A_MAX_TOKENS];
+  bw_status status =
+      bw_wo_a_keys(shape->max_tokens, shape->heads_per_group, keys, BW_WO_A_MAX_TOKENS, count);
+  for (size_t i = 0; status == BW_OK && i < *count; i++) {
+    entries[i] = find_entry(device, &keys[i]);
+    if (entries[i] == BWI_NOT_FOUND)
+      return fail_missing(device, &keys[i]);
+    status = bwi_kernel_fits(device, bwi_bundle_entry(device->bundle, entries[i]));
+  }
+  return status;
+}
+
+bw_status bw_wo_a_supported(const bw_device *device, const bw_wo_a_shape *shape) {
+  if (!device)
+    return bwi_fail_null("device");
+  bw_status status = bwi_wo_a_check_shape(shape);
+  if (status != BW_OK)
+    return status;
+  size_t entries[BW_WO_A_MAX_TOKENS], count = 0;
+  return find_entries(device, shape, entries, &count);
+}
+
+/* ---- a kernel's attributes --------------------------------------------------------------------
+ */
+
+static bw_status fail_attribute(const bw_kernel_info *k, const char *name, uint32_t value,
+                                const char *wanted) {
+  return bwi_fail(BW_ERROR_BUNDLE, "wo_a %s: attribute %s is %u, must be %s", k->key, name, value,
+                  wanted);
+}
+
+/* What this library relies on, so that a bundle of another generation is refused here and
+ * not by the GPU. */
+static bw_status check_variant(const bw_kernel_info *k, const variant *v, uint32_t parameter_bytes,
+                               uint32_t heads) {
+  if (parameter_bytes != PARAMETER_BYTES)
+    return bwi_fail(BW_ERROR_BUNDLE,
+                    "wo_a %s takes %u bytes of parameters, this library passes %d: the bundle and "
+                    "the library are of different versions",
+                    k->key, parameter_bytes, PARAMETER_BYTES);
+  if (k->cluster != heads)
+    return bwi_fail(BW_ERROR_BUNDLE, "wo_a %s has clusters of %u, must be its heads, %u", k->key,
+                    k->cluster, heads);
+  if (v->tile_n < 16 || 128 % v->tile_n != 0)
+    return fail_attribute(k, "tile_n", v->tile_n, "16, 32, 64 or 128");
+  if (v->box_k == 0 || v->box_k % 16 != 0 || v->box_k > 128)
+    return fail_attribute(k, "box_k", v->box_k, "16..128 and a multiple of 16");
+  if (v->scale_box == 0 || v->scale_box > 4)
+    return fail_attribute(k, "scale_box", v->scale_box, "1..4");
+  if (v->grid_y == 0)
+    return fail_attribute(k, "grid_y", v->grid_y, "at least 1");
+  if (v->trigger > TRIGGER_AFTER_WAIT)
+    return fail_attribute(k, "trigger", v->trigger, "0..2");
+  return BW_OK;
+}
+
+static bw_status read_variant(const bw_device *device, size_t entry, const bw_wo_a_shape *shape,
+                              variant *v) {
+  const bw_bundle *b = device->bundle;
+  uint32_t tiles = 0;
+  bw_status status = bwi_bundle_need_attribute(b, entry, "tile_n", &v->tile_n);
+  if (status == BW_OK)
+    status = bwi_bundle_need_attribute(b, entry, "box_k", &v->box_k);
+  if (status == BW_OK)
+    status = bwi_bundle_need_attribute(b, entry, "scale_box", &v->scale_box);
+  if (status == BW_OK)
+    status = bwi_bundle_need_attribute(b, entry, "tiles", &tiles);
+  if (status != BW_OK)
+    return status;
+  v->grid_y = tiles;
+  (void)bwi_bundle_attribute(b, entry, "grid_y", &v->grid_y);
+  v->trigger = TRIGGER_LATE;
+  (void)bwi_bundle_attribute(b, entry, "trigger", &v->trigger);
+  return check_variant(bwi_bundle_entry(b, entry), v, bwi_bundle_parameter_bytes(b, entry),
+                       shape->heads_per_group);
+}
+
+/* ---- weights ------------------------------------------------------------------------------------
+ */
+
+static bw_status check_weights(const bw_device *device, const bw_wo_a_shape *shape,
+                               bw_devptr weight, bw_devptr weight_scale) {
+  uint64_t rows = (uint64_t)shape->groups * shape->lora_rank;
+  uint64_t columns = (uint64_t)shape->heads_per_group * BW_WO_A_HEAD_DIM;
+  bw_status status = bwi_check_operand(device, "weight", weight, rows * columns);
+  if (status == BW_OK)
+    status = bwi_check_operand(device, "weight_scale", weight_scale, rows * columns / 32);
+  return status;
+}
+
+static bw_status check_weight_addresses(bw_devptr weight, bw_devptr weight_scale) {
+  bw_status status = bwi_check_address("weight", weight, 16);
+  return status == BW_OK ? bwi_check_address("weight_scale", weight_scale, 16) : status;
+}
+
+/* weight as bytes [N, K] with boxes of tile_n rows x box_k columns in the 128-byte swizzle,
+ * weight_scale as words [G, K/128, R] with boxes of tile_n rows x scale_box words.
+ * 256-byte promotion: neighbouring boxes are wanted at the same time. */
+static bw_status encode_maps(const bw_device *device, const bw_wo_a_shape *shape, const variant *v,
+                             bw_devptr weight, bw_devptr weight_scale, CUtensorMap *weight_map,
+                             CUtensorMap *scale_map) {
+  const bwi_driver *cu = device->driver;
+  cuuint64_t rank = shape->lora_rank;
+  cuuint64_t k = (cuuint64_t)shape->heads_per_group * BW_WO_A_HEAD_DIM;
+  cuuint32_t ones[3] = {1, 1, 1};
+
+  cuuint64_t weight_dims[2] = {k, shape->groups * rank};
+  cuuint64_t weight_strides[1] = {k};
+  cuuint32_t weight_box[2] = {v->box_k, v->tile_n};
+  bw_status status = BWI_CALL(
+      cu, cuTensorMapEncodeTiled,
+      (weight_map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, (void *)(uintptr_t)weight, weight_dims,
+       weight_strides, weight_box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  if (status != BW_OK)
+    return status;
+
+  cuuint64_t scale_dims[3] = {rank, k / 128, shape->groups};
+  cuuint64_t scale_strides[2] = {rank * 4, rank * 4 * (k / 128)};
+  cuuint32_t scale_box[3] = {v->tile_n, v->scale_box, 1};
+  return BWI_CALL(cu, cuTensorMapEncodeTiled,
+                  (scale_map, CU_TENSOR_MAP_DATA_TYPE_INT32, 3, (void *)(uintptr_t)weight_scale,
+                   scale_dims, scale_strides, scale_box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                   CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+}
+
+/* ---- plans
+ * ------------------------------------------------------------------------------------------ */
+
+/* Loads entry i of the plan.  All variants share the plan's maps, so must want the same
+ * boxes. */
+static bw_status add_variant(bw_wo_a_plan *plan, size_t i, size_t entry) {
+  variant *v = &plan->variants[i];
+  bw_status status = read_variant(plan->device, entry, &plan->shape, v);
+  if (status != BW_OK)
+    return status;
+  const variant *first = &plan->variants[0];
+  if (v->tile_n != first->tile_n || v->box_k != first->box_k || v->scale_box != first->scale_box)
+    return bwi_fail(BW_ERROR_BUNDLE, "wo_a %s wants other boxes than the plan's first kernel",
+                    bwi_bundle_entry(plan->device->bundle, entry)->key);
+  return bwi_kernel_load(plan->device, entry, &v->kernel);
+}
+
+/* Which of the plan's keys each token count has: keys come in order of first use. */
+static void map_tokens(bw_wo_a_plan *plan, const bw_wo_a_key *keys) {
+  for (uint32_t tokens = 1; tokens <= plan->shape.max_tokens; tokens++) {
+    bw_wo_a_key key = {0};
+    (void)bw_wo_a_dispatch(tokens, plan->shape.heads_per_group, &key);
+    for (size_t i = 0; i < plan->count; i++)
+      if (memcmp(&keys[i], &key, sizeof key) == 0)
+        plan->by_tokens[tokens] = (uint8_t)i;
+  }
+}
+
+static bw_status fill_plan(bw_wo_a_plan *plan, const bw_wo_a_config *config) {
+  size_t entries[BW_WO_A_MAX_TOKENS] = {0};
+  bw_wo_a_key keys[BW_WO_A_MAX_TOKENS];
+  const bw_wo_a_shape *shape = &plan->shape;
+  bw_status status = find_entries(plan->device, shape, entries, &plan->count);
+  if (status == BW_OK)
+    status = bw_wo_a_keys(shape->max_tokens, shape->heads_per_group, keys, BW_WO_A_MAX_TOKENS,
+                          &plan->count);
+  if (status != BW_OK)
+    return status;
+  plan->variants = calloc(plan->count, sizeof *plan->variants);
+  if (!plan->variants)
+    return bwi_fail_memory("a plan");
+  map_tokens(plan, keys);
+  bwi_scope scope;
+  status = bwi_enter(plan->device, &scope);
+  if (status != BW_OK)
+    return status;
+  status = check_weights(plan->device, shape, config->weight, config->weight_scale);
+  for (size_t i = 0; status == BW_OK && i < plan->count; i++)
+    status = add_variant(plan, i, entries[i]);
+  if (status == BW_OK)
+    status = encode_maps(plan->device, shape, &plan->variants[0], config->weight,
+                         config->weight_scale, &plan->weight_map, &plan->scale_map);
+  return bwi_leave(&scope, status);
+}
+
+bw_status bw_wo_a_plan_create(bw_device *device, const bw_wo_a_config *config, bw_wo_a_plan **out) {
+  if (!device)
+    return bwi_fail_null("device");
+  if (!config)
+    return bwi_fail_null("config");
+  if (!out)
+    return bwi_fail_null("out");
+  bw_status status = bwi_wo_a_check_shape(&config->shape);
+  if (status == BW_OK)
+    status = check_weight_addresses(config->weight, config->weight_scale);
+  if (status != BW_OK)
+    return status;
+  if ((config->flags & ~(uint32_t)BW_WO_A_WEIGHTS_AFTER_WAIT) != 0)
+    return bwi_fail(BW_ERROR_INVALID_ARGUMENT, "config.flags is 0x%x, must be 0x0 or 0x%x",
+                    config->flags, BW_WO_A_WEIGHTS_AFTER_WAIT);
+  _Static_assert(_Alignof(bw_wo_a_plan) >= 64, "cuTensorMapEncodeTiled wants 64-byte alignment");
+  size_t size = (sizeof(bw_wo_a_plan) + 127) / 128 * 128;
+  bw_wo_a_plan *plan = aligned_alloc(128, size);
+  if (!plan)
+    return bwi_fail_memory("a plan");
+  memset(plan, 0, size);
+  plan->device = bwi_device_retain(device);
+  plan->shape = config->shape;
+  plan->flags = config->flags;
+  plan->outputs = config->shape.groups * config->shape.lora_rank;
+  plan->x_row = (uint64_t)config->shape.groups * config->shape.heads_per_group * BW_WO_A_HEAD_DIM;
+  status = fill_plan(plan, config);
+  if (status == BW_OK)
+    *out = plan;
+  else
+    bw_wo_a_plan_destroy(plan);
+  return status;
+}
+
+bw_status bw_wo_a_plan_update(bw_wo_a_plan *plan, bw_devptr weight, bw_devptr weight_scale) {
+  if (!plan)
+    return bwi_fail_null("plan");
+  bw_status status = check_weight_addresses(weight, weight_scale);
+  bwi_scope scope;
+  if (status == BW_OK)
+    status = bwi_enter(plan->device, &scope);
+  if (status != BW_OK)
+    return status;
+  CUtensorMap weight_map, scale_map; /* the plan keeps its old ones if this fails */
+  status = check_weights(plan->device, &plan->shape, weight, weight_scale);
+  if (status == BW_OK)
+    status = encode_maps(plan->device, &plan->shape, &plan->variants[0], weight, weight_scale,
+                         &weight_map, &scale_map);
+  status = bwi_leave(&scope, status);
+  if (status == BW_OK) {
+    plan->weight_map = weight_map;
+    plan->scale_map = scale_map;
+  }
+  return status;
+}
+
+void bw_wo_a_plan_destroy(bw_wo_a_plan *plan) {
+  if (!plan)
+    return;
+  bw_device_close(plan->device);
+  free(plan->variants);
+  free(plan);
+}
+
+/* ---- launching
+ * ------------------------------------------------------------------------------------------ */
+
+static bw_status check_flags(uint32_t flags) {
+  const uint32_t triggers =
+      BW_LAUNCH_TRIGGER_ENTRY | BW_LAUNCH_TRIGGER_AFTER_WAIT | BW_LAUNCH_TRIGGER_LATE;
+  if ((flags & ~(BW_LAUNCH_NO_PDL | triggers)) != 0)
+    return bwi_fail(BW_ERROR_INVALID_ARGUMENT,
+                    "args.flags is 0x%x, must be made of BW_LAUNCH_* (0x%x)", flags,
+                    BW_LAUNCH_NO_PDL | triggers);
+  uint32_t chosen = flags & triggers;
+  if ((chosen & (chosen - 1)) != 0)
+    return bwi_fail(BW_ERROR_INVALID_ARGUMENT,
+                    "args.flags is 0x%x, must hold at most one BW_LAUNCH_TRIGGER_*", flags);
+  return BW_OK;
+}
+
+/* Longest token stride: 128 of them still fit 64-bit byte addresses with room to spare. */
+#define MAX_TOKEN_STRIDE (UINT64_C(1) << 48)
+
+static bw_status check_args(const bw_wo_a_plan *plan, const bw_wo_a_args *args) {
+  bw_status status = bwi_check_address("args.x", args->x, 16);
+  if (status != BW_OK)
+    return status;
+  if (args->x_token_stride < plan->x_row || args->x_token_stride > MAX_TOKEN_STRIDE)
+    return bwi_fail_range("args.x_token_stride", args->x_token_stride, plan->x_row,
+                          MAX_TOKEN_STRIDE);
+  if (args->x_token_stride % 8 != 0)
+    return bwi_fail_multiple("args.x_token_stride", args->x_token_stride, 8);
+  status = bwi_check_address("args.positions", args->positions, 8);
+  if (status == BW_OK)
+    status = bwi_check_address("args.rope", args->rope, 16);
+  if (status == BW_OK)
+    status = bwi_check_address("args.q", args->q, 16);
+  if (status == BW_OK)
+    status = bwi_check_address("args.qs", args->qs, 16);
+  return status;
+}
+
+/* BAREWARP_DEBUG=1.  Of rope, whose rows are not known here, the first row. */
+static bw_status debug_check(const bw_wo_a_plan *plan, const bw_wo_a_args *args, bw_stream stream) {
+  const bw_device *d = plan->device;
+  uint64_t tokens = args->tokens;
+  uint64_t x_bytes = ((tokens - 1) * args->x_token_stride + plan->x_row) * 2;
+  bwi_scope scope;
+  bw_status status = bwi_enter(d, &scope);
+  if (status != BW_OK)
+    return status;
+  status = bwi_check_stream(d, stream);
+  if (status == BW_OK)
+    status = bwi_check_operand(d, "args.x", args->x, x_bytes);
+  if (status == BW_OK)
+    status = bwi_check_operand(d, "args.positions", args->positions, tokens * 8);
+  if (status == BW_OK)
+    status = bwi_check_operand(d, "args.rope", args->rope, BW_WO_A_ROPE_DIM * 4);
+  if (status == BW_OK)
+    status = bwi_check_operand(d, "args.q", args->q, tokens * plan->outputs);
+  if (status == BW_OK)
+    status = bwi_check_operand(d, "args.qs", args->qs, UINT64_C(4) * plan->outputs);
+  return bwi_leave(&scope, status);
+}
+
+static uint32_t kernel_flags(const bw_wo_a_plan *plan, const variant *v, uint32_t launch_flags) {
+  uint32_t flags = v->trigger;
+  if (launch_flags & BW_LAUNCH_TRIGGER_ENTRY)
+    flags = TRIGGER_ENTRY;
+  else if (launch_flags & BW_LAUNCH_TRIGGER_AFTER_WAIT)
+    flags = TRIGGER_AFTER_WAIT;
+  else if (launch_flags & BW_LAUNCH_TRIGGER_LATE)
+    flags = TRIGGER_LATE;
+  if (plan->flags & BW_WO_A_WEIGHTS_AFTER_WAIT)
+    flags |= WEIGHTS_AFTER_WAIT;
+  return flags;
+}
+
+static bw_status enqueue(const bw_wo_a_plan *plan, const bw_wo_a_args *args, bw_stream stream) {
+  const variant *v = &plan->variants[plan->by_tokens[args->tokens]];
+  const bw_kernel_info *k = v->kernel->info;
+  uint64_t x_token_stride = args->x_token_stride * 2; /* bytes, of bf16 */
+  uint32_t tiles_per_group = plan->shape.lora_rank / v->tile_n;
+  uint32_t flags = kernel_flags(plan, v, args->flags);
+  /* The driver only reads through these: the casts drop const, nothing else. */
+  void *parameters[PARAMETERS] = {
+      (void *)&plan->weight_map, (void *)&plan->scale_map, (void *)&args->x,
+      (void *)&args->positions,  (void *)&args->rope,      (void *)&args->q,
+      (void *)&args->qs,         &x_token_stride,          (void *)&args->tokens,
+      (void *)&plan->outputs,    &tiles_per_group,         &flags};
+  /* Below 2^31: cluster <= 8, N <= 2^29, tile_n >= 16. */
+  uint32_t grid_x = k->cluster * (plan->outputs / v->tile_n);
+  return bwi_kernel_launch(plan->device, v->kernel, grid_x, v->grid_y,
+                           !(args->flags & BW_LAUNCH_NO_PDL), stream, parameters);
+}
+
+bw_status bw_wo_a_launch(const bw_wo_a_plan *plan, const bw_wo_a_args *args, bw_stream stream) {
+  if (!plan)
+    return bwi_fail_null("plan");
+  if (!args)
+    return bwi_fail_null("args");
+  if (args->tokens > plan->shape.max_tokens)
+    return bwi_fail_range("args.tokens", args->tokens, 0, plan->shape.max_tokens);
+  bw_status status = check_flags(args->flags);
+  if (status != BW_OK || args->tokens == 0) /* operands of no tokens may be NULL */
+    return status;
+  status = check_args(plan, args);
+  if (status == BW_OK && plan->device->debug)
+    status = debug_check(plan, args, stream);
+  return status == BW_OK ? enqueue(plan, args, stream) : status;
+}

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Checks on the sources, and the sanitizers' run.  Each source file leaves a stamp
+# per check, so that only what changed is checked again.
+
+C_FILES := $(sort $(wildcard include/*.h loader/*.[ch] loader/cli/*.[ch] tests/*/*.[ch] tests/emulator/*/*.[ch] scripts/*.c))
+SCRIPTS := $(wildcard scripts/*.sh) .ci/run
+LINT    := $(BUILD)/lint
+TOOLS   := $(BUILD)/lint-tools
+
+.PHONY: lint
+lint: lint-format lint-warnings lint-tidy lint-scripts lint-separation ## Format, clang-tidy, warnings as errors, scripts
+
+# The pinned tools; the stamp is older than any object of this run.
+$(TOOLS)/pinned: scripts/setup.sh | $(BUILD)/config.mk
+	@scripts/setup.sh lint
+	@touch $@
+
+CLANG_FORMAT := $(TOOLS)/bin/clang-format
+CLANG_TIDY   := $(TOOLS)/bin/clang-tidy
+
+.PHONY: format
+format: $(TOOLS)/pinned ## Format the C sources in place
+	@PYTHONPATH=$(TOOLS) $(CLANG_FORMAT) -i $(C_FILES)
+
+.PHONY: lint-format
+lint-format: $(LINT)/format.ok
+$(LINT)/format.ok: $(C_FILES) .clang-format $(TOOLS)/pinned
+	@echo "  FORMAT  $(words $(C_FILES)) files"
+	@mkdir -p $(@D)
+	@PYTHONPATH=$(TOOLS) $(CLANG_FORMAT) --dry-run --Werror $(C_FILES)
+	@touch $@
+
+# A user's build only warns; here a warning is an error.  The object stands for the
+# headers that the file includes.
+.PHONY: lint-warnings
+lint-warnings: $(ALL_SRC:%=$(LINT)/%.warn)
+$(LINT)/%.c.warn: %.c $(BUILD)/obj/%.o
+	@mkdir -p $(@D)
+	@echo "  WARN    $<"
+	@$(CC) $(call compile_flags,$<) -Werror -c -o /dev/null $<
+	@touch $@
+
+.PHONY: lint-tidy
+lint-tidy: $(ALL_SRC:%=$(LINT)/%.tidy)
+$(LINT)/%.c.tidy: %.c $(BUILD)/obj/%.o .clang-tidy $(TOOLS)/pinned
+	@mkdir -p $(@D)
+	@echo "  TIDY    $<"
+	@PYTHONPATH=$(TOOLS) $(CLANG_TIDY) --quiet $< -- $(call compile_flags,$<) 2>$@.err || \
+	  { cat $@.err >&2; exit 1; }
+	@rm -f $@.err
+	@touch $@
+
+.PHONY: lint-scripts
+lint-scripts: $(LINT)/scripts.ok
+$(LINT)/scripts.ok: $(SCRIPTS) $(wildcard scripts/*.py)
+	@mkdir -p $(@D)
+	@for script in $(SCRIPTS); do bash -n $$script; done
+	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); fi
+	@for script in $(wildcard scripts/*.py); do \
+	  python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' $$script; done
+	@touch $@
+
+.PHONY: lint-separation
+lint-separation: $(LINT)/separation.ok
+$(LINT)/separation.ok: $(BUILD)/tests/libsupport.a $(BUILD)/emu/libemulator.a scripts/check-separation.sh
+	@mkdir -p $(@D)
+	@BUILD=$(BUILD) scripts/check-separation.sh
+	@touch $@
+
+# ---- sanitizers --------------------------------------------------------------
+
+ASAN_PROGRAMS := $(SUITES:%=$(BUILD)/asan/tests/%)
+
+.PHONY: asan-sample
+asan-sample: $(ASAN_PROGRAMS) $(BUILD)/asan/emu/libcuda.so.1 $(BUNDLE) $(TEST_BUNDLE)
+	@echo "address and undefined-behaviour sanitizers, on a sample:"
+	@BUILD=$(BUILD)/asan BW_SEED="$(SEED)" BW_SAMPLE=1 scripts/run-suites.sh $(ASAN_PROGRAMS)

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# One row past the end of a ragged tile is stored.
+#
+# @key t20x2r_h2
+# @case tokens=37 heads=2
+# @fails band
+# @spares fault input
+# @says past the end
+
+BEGIN { want = 10 } # the tokens of a rank
+/setp\.lt\.u32 live, out_row, end;/ { replace("setp\\.lt", "setp.le"); next }
+{ print }

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Barriers of a CTA: bar and barrier in all forms, and bar.warp.sync.
+ *
+ * With a thread count an .aligned instruction counts whole warps, the unaligned forms
+ * count threads.  Without one the barrier expects every thread of the CTA that has not
+ * exited.  Completion re-arms it.
+ */
+#include "warp_memory.h"
+
+#define IDS 16
+
+enum what { WHAT_sync, WHAT_arrive, WHAT_red };
+
+/* ---- state -------------------------------------------------------------------------------- */
+
+/* Threads the barrier waits for now. */
+static uint32_t wanted(const struct cta *c, const struct named_barrier *b) {
+  if (!b->all)
+    return b->expected;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < c->nwarp; i++)
+    n += (uint32_t)__builtin_popcount(c->warp[i].live);
+  return n;
+}
+
+static void complete(struct cta *c, struct named_barrier *b) {
+  unsigned at = b->phase & 3;
+  b->result[at].popc = b->popc;
+  b->result[at].and_ = b->and_;
+  b->result[at].or_ = b->or_;
+  b->phase++;
+  b->arrived = 0;
+  b->expected = 0;
+  b->all = false;
+  b->popc = 0;
+  b->or_ = 0;
+  b->and_ = 1;
+  c->grid->dev->m->activity++;
+}
+
+static void settle(struct cta *c, struct named_barrier *b) {
+  if (b->arrived && b->arrived >= wanted(c, b))
+    complete(c, b);
+}
+
+void barrier_lanes_exited(struct warp *w, uint32_t lanes) {
+  (void)lanes;
+  for (int i = 0; i < IDS; i++)
+    if (w->cta->bar[i].all)
+      settle(w->cta, &w->cta->bar[i]);
+}
+
+/* Threads that an arrival of these lanes stands for.  A thread count means whole warps:
+ * absent lanes of a warp go with those present when they come all at once. */
+static uint32_t weight(const struct warp *w, uint32_t lanes, bool aligned, bool has_count) {
+  if (has_count && (aligned || lanes == w->live))
+    return WARP;
+  return (uint32_t)__builtin_popcount(lanes);
+}
+
+static bool arrive(struct warp *w, const struct insn *I, uint32_t lanes, uint32_t id,
+                   uint32_t count, bool has_count, bool aligned) {
+  struct cta *c = w->cta;
+  struct named_barrier *b = &c->bar[id];
+  struct access a = access_of(w, I, first_lane(lanes));
+  if (!b->arrived) {
+    b->expected = count;
+    b->all = !has_count;
+    b->and_ = 1;
+  } else if (b->all != !has_count || b->expected != count) {
+    if (fault(&a, CHECK_cluster, "barrier-count",
+              "barrier %u is in use with %s%u threads, this arrival says %s%u", id,
+              b->all ? "all " : "", b->all ? wanted(c, b) : b->expected, has_count ? "" : "all ",
+              has_count ? count : wanted(c, b)))
+      return false;
+  }
+  b->arrived += weight(w, lanes, aligned, has_count);
+  c->grid->dev->m->activity++;
+  if (b->arrived > wanted(c, b) &&
+      fault(&a, CHECK_cluster, "barrier-overflow", "barrier %u expects %u threads, %u have arrived",
+            id, wanted(c, b), b->arrived))
+    return false;
+  settle(c, b);
+  return true;
+}
+
+/* ---- instructions ---------------------------------------------------------------------------- */
+
+static bool phase_over(const struct wait *wait) {
+  const struct named_barrier *b = wait->object;
+  return b->phase != wait->arg;
+}
+
+/* The identity or count operand, the same in all lanes that arrive together. */
+static bool operand(struct warp *w, const struct insn *I, const struct opd *o, int lane,
+                    uint32_t *value) {
+  if (!require_defined(w, I, o, lane, "count"))
+    return false;
+  *value = (uint32_t)opd_get(w, o, lane);
+  return true;
+}
+
+static bool valid(struct warp *w, const struct insn *I, int lane, uint32_t id, uint32_t count,
+                  bool has_count) {
+  struct access a = access_of(w, I, lane);
+  if (id >= IDS) {
+    (void)fault(&a, CHECK_cluster, "barrier-id", "barrier %u: there are 0 to 15", id);
+    return false; /* there is no such barrier to go on with */
+  }
+  if (has_count && (!count || count % WARP || count > 1024))
+    return !fault(&a, CHECK_cluster, "barrier-count",
+                  "a thread count of %u: allowed are multiples of 32 up to 1024", count);
+  return true;
+}
+
+static void red_add(struct warp *w, const struct opd *p, uint32_t lanes, struct named_barrier *b) {
+  FOR_LANES(l, lanes) {
+    uint32_t v = (uint32_t)opd_get(w, p, (int)l) & 1;
+    b->popc += v;
+    b->or_ |= v;
+    b->and_ &= v;
+  }
+}
+
+static void red_result(struct warp *w, const struct insn *I, uint32_t lanes,
+                       const struct named_barrier *b, uint64_t phase) {
+  enum mod op = (enum mod)I->mod[1];
+  unsigned at = phase & 3;
+  uint32_t v = op == MOD_popc  ? b->result[at].popc
+               : op == MOD_and ? b->result[at].and_
+                               : b->result[at].or_;
+  FOR_LANES(l, lanes) opd_set(w, &I->opd[0], (int)l, v, 0);
+}
+
+/* Lanes that name the same barrier and count arrive together. */
+static enum step barrier(struct warp *w, const struct insn *I, uint32_t lanes, enum what what,
+                         const struct opd *id_opd, const struct opd *count_opd,
+                         const struct opd *pred) {
+  bool aligned = I->form->flags & FORM_aligned,
+       has_count = count_opd && count_opd->kind != OPD_none;
+  uint32_t parked = 0;
+  if (w->resumed & lanes) {
+    if (what == WHAT_red) {
+      FOR_LANES(l, lanes)
+      red_result(w, I, 1u << l, w->wait[l].object, w->wait[l].arg);
+    }
+    return STEP_next;
+  }
+  for (uint32_t left = lanes; left;) {
+    int lead = first_lane(left);
+    uint32_t id, count = 0, group = 0;
+    if (!operand(w, I, id_opd, lead, &id) ||
+        (has_count && !operand(w, I, count_opd, lead, &count)) ||
+        !valid(w, I, lead, id, count, has_count))
+      return STEP_fault;
+    FOR_LANES(l, left) {
+      if ((uint32_t)opd_get(w, id_opd, (int)l) == id &&
+          (!has_count || (uint32_t)opd_get(w, count_opd, (int)l) == count))
+        group |= 1u << l;
+    }
+    left &= ~group;
+    struct named_barrier *b = &w->cta->bar[id];
+    uint64_t phase = b->phase;
+    if (what == WHAT_red) {
+      FOR_LANES(l, group) {
+        if (!require_defined(w, I, pred, (int)l, "predicate"))
+          return STEP_fault;
+      }
+      if (!b->arrived)
+        b->and_ = 1;
+      red_add(w, pred, group, b);
+    }
+    if (!arrive(w, I, group, id, count, has_count, aligned))
+      return STEP_fault;
+    if (what == WHAT_arrive)
+      continue;
+    if (b->phase != phase) {
+      if (what == WHAT_red)
+        red_result(w, I, group, b, phase);
+      continue;
+    }
+    parked |= group;
+    warp_wait(
+        w, group,
+        (struct wait){
+            .ready = phase_over, .object = b, .arg = phase, .what = "barrier", .address = id});
+  }
+  return parked ? STEP_wait : STEP_next;
+}
+
+static enum step exec_sync(struct warp *w, const struct insn *I, uint32_t lanes) {
+  return barrier(w, I, lanes, WHAT_sync, &I->opd[0], I->nopd > 1 ? &I->opd[1] : NULL, NULL);
+}
+static enum step exec_arrive(struct warp *w, const struct insn *I, uint32_t lanes) {
+  return barrier(w, I, lanes, WHAT_arrive, &I->opd[0], &I->opd[1], NULL);
+}
+/* d, a{, b}, p */
+static enum step exec_red(struct warp *w, const struct insn *I, uint32_t lanes) {
+  bool has_count = I->nopd == 4;
+  return barrier(w, I, lanes, WHAT_red, &I->opd[1], has_count ? &I->opd[2] : NULL,
+                 &I->opd[has_count ? 3 : 2]);
+}
+
+/* The scheduler has gathered the members: nothing is left to do. */
+static enum step exec_warp_sync(struct warp *w, const struct insn *I, uint32_t lanes) {
+  (void)w, (void)I, (void)lanes;
+  return STEP_next;
+}
+
+static const char *check_sync(const struct insn *I) {
+  if (I->opd[0].kind == OPD_imm && I->opd[0].imm >= IDS)
+    return "barriers are 0 to 15";
+  const struct opd *n = I->nopd > 1 ? &I->opd[1] : NULL;
+  return n && n->kind == OPD_imm && (n->imm % WARP || !n->imm || n->imm > 1024)
+             ? "the thread count is a multiple of 32 up to 1024"
+             : NULL;
+}
+
+/* ---- forms
+ * ---------------------------------------------------------------------------------------- */
+
+#define ALIGNED FORM_aligned, "definition"
+#define FREE    0, "definition"
+
+const struct form forms_barrier[] = {
+    {"bar[.cta].sync", "r32 r32?", exec_sync, ALIGNED, check_sync},
+    {"bar[.cta].arrive", "r32 r32", exec_arrive, ALIGNED, check_sync},
+    {"bar[.cta].red{.popc}.u32", "w32 r32 rp", exec_red, ALIGNED, NULL},
+    {"bar[.cta].red{.popc}.u32", "w32 r32 r32 rp", exec_red, ALIGNED, NULL},
+    {"bar[.cta].red{.and|.or}.pred", "wp r32 rp", exec_red, ALIGNED, NULL},
+    {"bar[.cta].red{.and|.or}.pred", "wp r32 r32 rp", exec_red, ALIGNED, NULL},
+    {"barrier[.cta].sync.aligned", "r32 r32?", exec_sync, ALIGNED, check_sync},
+    {"barrier[.cta].arrive.aligned", "r32 r32", exec_arrive, ALIGNED, check_sync},
+    {"barrier[.cta].red{.popc}.aligned.u32", "w32 r32 rp", exec_red, ALIGNED, NULL},
+    {"barrier[.cta].red{.popc}.aligned.u32", "w32 r32 r32 rp", exec_red, ALIGNED, NULL},
+    {"barrier[.cta].red{.and|.or}.aligned.pred", "wp r32 rp", exec_red, ALIGNED, NULL},
+    {"barrier[.cta].red{.and|.or}.aligned.pred", "wp r32 r32 rp", exec_red, ALIGNED, NULL},
+    {"barrier[.cta].sync", "r32 r32?", exec_sync, FREE, check_sync},
+    {"barrier[.cta].arrive", "r32 r32", exec_arrive, FREE, check_sync},
+    {"barrier[.cta].red{.popc}.u32", "w32 r32 rp", exec_red, FREE, NULL},
+    {"barrier[.cta].red{.popc}.u32", "w32 r32 r32 rp", exec_red, FREE, NULL},
+    {"barrier[.cta].red{.and|.or}.pred", "wp r32 rp", exec_red, FREE, NULL},
+    {"barrier[.cta].red{.and|.or}.pred", "wp r32 r32 rp", exec_red, FREE, NULL},
+    {"bar.warp.sync", "r32", exec_warp_sync, FORM_member, "definition", NULL},
+    {NULL, NULL, NULL, 0, NULL, NULL},
+};

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Clusters: the CTA behind a shared::cluster address, and barrier.cluster.
+ *
+ * Every thread of the cluster that has not exited arrives once per phase; the barrier
+ * re-arms itself.  A thread waits for the phase it arrived in.
+ */
+#include "warp_memory.h"
+
+/* ---- shared::cluster addresses -------------------------------------------------------------- */
+
+struct cta *cluster_cta(const struct access *a, uint64_t addr) {
+  const struct cluster *k = a->cta->cluster;
+  uint64_t rank = addr >> SHARED_RANK_SHIFT;
+  struct report r = {.who = a, .has_address = true, .space = SPACE_shared_cluster, .address = addr};
+  if (rank >= k->size) {
+    r.check = CHECK_bounds;
+    r.rule = "oob-cluster";
+    (void)snprintf(r.text, sizeof r.text,
+                   "a shared::cluster address of rank %llu in a cluster of %u",
+                   (unsigned long long)rank, k->size);
+  } else if (k->cta[rank]->exited) {
+    r.check = CHECK_cluster;
+    r.rule = "dsmem-exited";
+    (void)snprintf(r.text, sizeof r.text,
+                   "shared memory of CTA rank %llu is accessed after that CTA has exited",
+                   (unsigned long long)rank);
+    /* Its memory is still there, so this one can be told to go on. */
+    return check_on(a->m, CHECK_cluster) && report(a->m, &r) ? NULL : k->cta[rank];
+  } else {
+    return k->cta[rank];
+  }
+  report_publish(a->m, &r);
+  grid_fail(a->grid);
+  return NULL;
+}
+
+bool shared_cluster_address(const struct access *a, enum space sp, uint64_t addr, uint64_t *out) {
+  *out = addr;
+  if (sp == SPACE_shared || sp == SPACE_shared_cluster)
+    return true; /* a CTA's own addresses carry its rank */
+  if (sp == SPACE_generic && generic_space(addr, out) == SPACE_shared_cluster)
+    return true;
+  struct report r = {.check = CHECK_bounds,
+                     .rule = "wrong-space",
+                     .who = a,
+                     .has_address = true,
+                     .space = (uint8_t)sp,
+                     .address = addr,
+                     .text = "an address in shared memory is needed"};
+  report_publish(a->m, &r);
+  if (a->grid)
+    grid_fail(a->grid);
+  return false;
+}
+
+/* ---- barrier.cluster ----------------------------------------------------------------------------
+ */
+
+static void settle(struct cluster *k) {
+  if (!k->bar_arrived || k->bar_arrived < k->nthread)
+    return;
+  k->bar_arrived = 0;
+  k->bar_phase++;
+  k->grid->dev->m->activity++;
+}
+
+/* Lanes whose arrival counts towards the phase in progress. */
+static uint32_t pending(const struct warp *w, uint32_t lanes) {
+  uint32_t p = 0;
+  FOR_LANES(l, w->simt.cluster_arrived & lanes) {
+    if (w->simt.cluster_phase[l] == w->cta->cluster->bar_phase)
+      p |= 1u << l;
+  }
+  return p;
+}
+
+void cluster_lanes_exited(struct warp *w, uint32_t lanes) {
+  struct cluster *k = w->cta->cluster;
+  k->bar_arrived -= (uint32_t)__builtin_popcount(pending(w, lanes));
+  w->simt.cluster_arrived &= ~lanes;
+  settle(k);
+}
+
+static enum step exec_arrive(struct warp *w, const struct insn *I, uint32_t lanes) {
+  struct cluster *k = w->cta->cluster;
+  struct simt *s = &w->simt;
+  uint32_t again = s->cluster_arrived & lanes;
+  if (again) {
+    struct access a = access_of(w, I, first_lane(again));
+    if (fault(&a, CHECK_cluster, "cluster-arrive-twice",
+              "lanes 0x%08x arrive again without barrier.cluster.wait in between", again))
+      return STEP_fault;
+    lanes &= ~pending(w, again);
+  }
+  s->cluster_arrived |= lanes;
+  FOR_LANES(l, lanes) s->cluster_phase[l] = k->bar_phase;
+  k->bar_arrived += (uint32_t)__builtin_popcount(lanes);
+  k->grid->dev->m->activity++;
+  settle(k);
+  return STEP_next;
+}
+
+static bool phase_over(const struct wait *wait) {
+  const struct cluster *k = wait->object;
+  return k->bar_phase != wait->arg;
+}
+
+static enum step exec_wait(struct warp *w, const struct insn *I, uint32_t lanes) {
+  struct cluster *k = w->cta->cluster;
+  struct simt *s = &w->simt;
+  uint32_t stray = lanes & ~s->cluster_arrived;
+  if (stray) {
+    struct access a = access_of(w, I, first_lane(stray));
+    if (fault(&a, CHECK_cluster, "cluster-wait-without-arrive",
+              "lanes 0x%08x wait without having arrived", stray))
+      return STEP_fault;
+    lanes &= ~stray;
+  }
+  uint32_t wait = pending(w, lanes);
+  s->cluster_arrived &= ~(lanes & ~wait);
+  if (!wait)
+    return STEP_next;
+  warp_wait(w, wait,
+            (struct wait){.ready = phase_over,
+                          .object = k,
+                          .arg = k->bar_phase,
+                          .what = "barrier.cluster",
+                          .address = k->bar_phase});
+  return STEP_wait;
+}
+
+const struct form forms_cluster[] = {
+    {"barrier.cluster.arrive[.release|.relaxed].aligned", "", exec_arrive, FORM_aligned,
+     "definition", NULL},
+    {"barrier.cluster.arrive[.release|.relaxed]", "", exec_arrive, 0, "definition", NULL},
+    {"barrier.cluster.wait[.acquire].aligned", "", exec_wait, FORM_aligned, "definition", NULL},
+    {"barrier.cluster.wait[.acquire]", "", exec_wait, 0, "definition", NULL},
+    {NULL, NULL, NULL, 0, NULL, NULL},
+};

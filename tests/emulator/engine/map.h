@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory that the driver layer owns, made visible to kernels.
+ */
+#ifndef EMU_MAP_H
+#define EMU_MAP_H
+
+#include "engine.h"
+
+/* Makes [base, base + size) refer to the bytes at data (and to their masks of undefined
+ * bits, NULL: always defined).  The range must not overlap live memory.  The bytes stay
+ * the caller's and must outlive the mapping. */
+struct mem *global_map(struct device *d, uint64_t base, uint64_t size, uint8_t *data,
+                       uint8_t *undef, const char *what);
+/* Later accesses are reported as accesses to freed memory until the addresses are mapped
+ * again. */
+void global_unmap(struct mem *m);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The main of a Check suite; see suite.h.
+ */
+#include "harness/suite.h"
+
+#include "harness/random.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool bwt_full(void) {
+  const char *set = getenv("BW_FULL");
+  return set != NULL && *set != '\0';
+}
+
+static bool selected(const struct bwt_test *t, const char *pattern) {
+  if (pattern == NULL || *pattern == '\0')
+    return true;
+  char both[256];
+  snprintf(both, sizeof both, "%s/%s", t->group, t->test->name);
+  return fnmatch(pattern, t->test->name, 0) == 0 || fnmatch(pattern, t->group, 0) == 0 ||
+         fnmatch(pattern, both, 0) == 0;
+}
+
+/* The Check case of that name in the suite, made when it is first asked for.  Tests of
+ * one group stand together in the table, and share a limit: the longest. */
+static void add_group(Suite *suite, const struct bwt_test *tests, size_t count,
+                      const char *pattern) {
+  TCase *group = tcase_create(tests->group);
+  int seconds = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (!selected(&tests[i], pattern))
+      continue;
+    tcase_add_loop_test(group, tests[i].test, tests[i].first, tests[i].last);
+    if (tests[i].seconds > seconds)
+      seconds = tests[i].seconds;
+  }
+  tcase_set_timeout(group, seconds);
+  suite_add_tcase(suite, group);
+}
+
+int bwt_suite_main(const char *name, const struct bwt_test *tests, size_t count) {
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  printf("%s: seed %llu\n", name, (unsigned long long)bwt_run_seed());
+  const char *pattern = getenv("BW_K");
+  Suite *suite = suite_create(name);
+  size_t chosen = 0;
+  for (size_t i = 0; i < count;) {
+    size_t end = i;
+    size_t before = chosen;
+    while (end < count && strcmp(tests[end].group, tests[i].group) == 0)
+      chosen += selected(&tests[end++], pattern);
+    if (chosen > before)
+      add_group(suite, tests + i, end - i, pattern);
+    i = end;
+  }
+  SRunner *runner = srunner_create(suite);
+  int ran = 0, bad = 0;
+  if (chosen > 0) {
+    const char *results = getenv("BW_RESULTS");
+    if (results != NULL && *results != '\0')
+      srunner_set_tap(runner, results);
+    srunner_run_all(runner, CK_ENV);
+    ran = srunner_ntests_run(runner);
+    bad = srunner_ntests_failed(runner);
+  }
+  srunner_free(runner);
+  if (chosen == 0 && pattern != NULL && *pattern != '\0') {
+    printf("%s: nothing selected by BW_K=%s\n", name, pattern);
+    return EXIT_SUCCESS;
+  }
+  if (ran == 0)
+    printf("%s: no case ran\n", name);
+  return ran > 0 && bad == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

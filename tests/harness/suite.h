@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The main of a Check suite: prints the seed, runs what BW_K selects, counts what ran.
+ *
+ *   int main(void) {
+ *     const struct bwt_test tests[] = {
+ *         BWT_TEST("formats", e4m3_values, 30),
+ *         BWT_LOOP("tokens", one_token_count, 1, 129, 60),
+ *     };
+ *     return bwt_suite_main("formats", tests, BWT_COUNT(tests));
+ *   }
+ *
+ * Environment
+ *   BW_SEED     seed of every random choice; drawn and printed if not set
+ *   BW_K        a glob; only tests whose name, case or "case/name" matches run
+ *   BW_FULL     not empty: everything, not only a sample
+ *   BW_RESULTS  a file to write TAP to (Check's CK_TAP_LOG_FILE_NAME works too)
+ */
+#ifndef BW_HARNESS_SUITE_H
+#define BW_HARNESS_SUITE_H
+
+#include <check.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct bwt_test {
+  const char *group; /* the Check case */
+  const TTest *test;
+  int first, last; /* the loop's _i runs from first to last-1 */
+  int seconds;     /* limit of one run */
+};
+
+#define BWT_TEST(group, name, seconds)              {group, name, 0, 1, seconds}
+#define BWT_LOOP(group, name, first, last, seconds) {group, name, first, last, seconds}
+#define BWT_COUNT(array)                            (sizeof(array) / sizeof *(array))
+
+/* Assertions for loops over many values: Check's own note every one that holds. */
+#define BWT_REQUIRE(condition, ...)                                                                \
+  do {                                                                                             \
+    if (!(condition))                                                                              \
+      ck_abort_msg(__VA_ARGS__);                                                                   \
+  } while (0)
+#define BWT_SAME(got, want)                                                                        \
+  do {                                                                                             \
+    unsigned long long got_ = (unsigned long long)(got), want_ = (unsigned long long)(want);       \
+    BWT_REQUIRE(got_ == want_, "%s is 0x%llx, not 0x%llx (%s)", #got, got_, want_, #want);         \
+  } while (0)
+
+/* Exit status: 0 if something ran and all passed, or BW_K selects nothing here. */
+int bwt_suite_main(const char *suite, const struct bwt_test *tests, size_t count);
+
+/* BW_FULL is set. */
+bool bwt_full(void);
+
+#endif

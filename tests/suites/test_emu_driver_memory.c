@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The emulated driver: several devices, virtual memory management, sharing an allocation
+ * with another process, multicast objects.
+ */
+#include <cuda.h>
+
+#include "harness/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define OK(call)           ck_assert_int_eq(call, CUDA_SUCCESS)
+#define FAILS(call, error) ck_assert_int_eq(call, error)
+#define SIZE               ((size_t)2 << 20)
+
+static const char *const code =
+    ".version 9.0\n.target sm_90\n.address_size 64\n"
+    ".visible .entry put(.param .u64 pw, .param .u32 pv) {\n"
+    "  .reg .b32 v; .reg .b64 w;\n"
+    "  ld.param.u64 w, [pw];\n  ld.param.u32 v, [pv];\n  st.global.u32 [w], v;\n  ret;\n}\n"
+    ".visible .entry put_all(.param .u64 pw, .param .u32 pv) {\n"
+    "  .reg .b32 v; .reg .b64 w;\n"
+    "  ld.param.u64 w, [pw];\n  ld.param.u32 v, [pv];\n"
+    "  multimem.st.relaxed.sys.global.u32 [w], v;\n  ret;\n}\n"
+    ".visible .entry wait_flag(.param .u64 pf, .param .u32 pv) {\n"
+    "  .reg .pred p; .reg .b32 v, x; .reg .b64 f;\n"
+    "  ld.param.u64 f, [pf];\n  ld.param.u32 x, [pv];\n"
+    "again:\n"
+    "  ld.acquire.sys.global.u32 v, [f];\n  setp.ne.u32 p, v, x;\n  @p bra again;\n  ret;\n}\n";
+
+static CUcontext open_device(CUdevice dev) {
+  CUcontext c;
+  OK(cuInit(0));
+  OK(cuDevicePrimaryCtxRetain(&c, dev));
+  OK(cuCtxSetCurrent(c));
+  return c;
+}
+
+static void run(const char *name, CUdeviceptr w, uint32_t v, CUstream s) {
+  CUmodule m;
+  CUfunction f;
+  void *params[] = {&w, &v};
+  OK(cuModuleLoadData(&m, code));
+  OK(cuModuleGetFunction(&f, m, name));
+  OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, params, NULL));
+}
+
+static uint32_t word_at(CUdeviceptr p) {
+  uint32_t v;
+  OK(cuMemcpyDtoH(&v, p, sizeof v));
+  return v;
+}
+
+static CUmemAllocationProp on_device(int dev) {
+  return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                               .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                               .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = dev}};
+}
+
+static CUmemGenericAllocationHandle create(int dev) {
+  CUmemGenericAllocationHandle h;
+  CUmemAllocationProp prop = on_device(dev);
+  OK(cuMemCreate(&h, SIZE, &prop, 0));
+  return h;
+}
+
+static CUdeviceptr map(CUmemGenericAllocationHandle h, int dev) {
+  CUdeviceptr p;
+  CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = dev},
+                            .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  OK(cuMemAddressReserve(&p, SIZE, 0, 0, 0));
+  OK(cuMemMap(p, SIZE, 0, h, 0));
+  OK(cuMemSetAccess(p, SIZE, &access, 1));
+  return p;
+}
+
+START_TEST(map_and_unmap) {
+  open_device(0);
+  CUmemAllocationProp prop = on_device(0), back;
+  CUmemGenericAllocationHandle h, again;
+  CUdeviceptr p;
+  size_t granularity;
+  uint32_t v = 0;
+  OK(cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  ck_assert_uint_eq(granularity, SIZE);
+  FAILS(cuMemCreate(&h, SIZE - 1, &prop, 0), CUDA_ERROR_INVALID_VALUE);
+  prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
+  FAILS(cuMemCreate(&h, SIZE, &prop, 0), CUDA_ERROR_NOT_SUPPORTED);
+  h = create(0);
+  FAILS(cuMemMap(0x720000000000ull, SIZE, 0, h, 0), CUDA_ERROR_INVALID_VALUE); /* not reserved */
+  OK(cuMemAddressReserve(&p, 2 * SIZE, 0, 0, 0));
+  OK(cuMemMap(p, SIZE, 0, h, 0));
+  FAILS(cuMemMap(p, SIZE, 0, h, 0), CUDA_ERROR_INVALID_VALUE);
+  FAILS(cuMemcpyHtoD(p, &v, 4), CUDA_ERROR_INVALID_VALUE); /* no access yet */
+  CUmemAccessDesc access = {.location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  OK(cuMemSetAccess(p, SIZE, &access, 1));
+  OK(cuMemMap(p + SIZE, SIZE, 0, h, 0)); /* the same bytes once more */
+  OK(cuMemSetAccess(p, 2 * SIZE, &access, 1));
+  run("put", p + 16, 77, NULL);
+  OK(cuCtxSynchronize());
+  ck_assert_uint_eq(word_at(p + SIZE + 16), 77);
+  OK(cuMemsetD8(p, 1, 2 * SIZE)); /* one range over two mappings */
+  ck_assert_uint_eq(word_at(p + SIZE - 2), 0x01010101);
+  OK(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(p + 100)));
+  ck_assert_uint_eq(again, h);
+  OK(cuMemGetAllocationPropertiesFromHandle(&back, h));
+  ck_assert_int_eq(back.location.id, 0);
+  OK(cuMemRelease(h));
+  OK(cuMemRelease(h));
+  FAILS(cuMemRelease(h), CUDA_ERROR_INVALID_VALUE);
+  ck_assert_uint_eq(word_at(p), 0x01010101); /* mapped memory stays */
+  FAILS(cuMemAddressFree(p, 2 * SIZE), CUDA_ERROR_INVALID_VALUE);
+  OK(cuMemUnmap(p, 2 * SIZE));
+  FAILS(cuMemcpyDtoH(&v, p, 4), CUDA_ERROR_INVALID_VALUE);
+  OK(cuMemAddressFree(p, 2 * SIZE));
+}
+END_TEST
+
+START_TEST(share_with_a_process) {
+  /* The child waits, before its first call, for the descriptor's number; the descriptor
+   * itself it gets through /proc, as the two share no ancestor's. */
+  int to_child[2], to_parent[2];
+  ck_assert_int_eq(pipe(to_child) | pipe(to_parent), 0);
+  pid_t parent = getpid(), child = fork();
+  ck_assert_int_ge(child, 0);
+  if (!child) {
+    int fd = -1;
+    char path[64], done = 1;
+    CUmemGenericAllocationHandle h;
+    if (read(to_child[0], &fd, sizeof fd) != sizeof fd)
+      _exit(2);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)parent, fd);
+    FILE *f = fopen(path, "r+");
+    if (!f)
+      _exit(3);
+    open_device(0);
+    OK(cuMemImportFromShareableHandle(&h, (void *)(intptr_t)fileno(f),
+                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    CUdeviceptr p = map(h, 0);
+    ck_assert_uint_eq(word_at(p), 5);
+    run("put", p + 4, 6, NULL);
+    OK(cuCtxSynchronize());
+    _exit(write(to_parent[1], &done, 1) == 1 ? 0 : 4);
+  }
+  open_device(0);
+  CUmemGenericAllocationHandle h = create(0);
+  CUdeviceptr p = map(h, 0);
+  int fd, status;
+  char done;
+  OK(cuMemsetD32(p, 5, 2));
+  OK(cuCtxSynchronize());
+  FAILS(cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_FABRIC, 0),
+        CUDA_ERROR_NOT_SUPPORTED);
+  OK(cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  ck_assert_int_eq(write(to_child[1], &fd, sizeof fd), sizeof fd);
+  run("wait_flag", p + 4, 6, NULL); /* spins until the other process has written */
+  OK(cuCtxSynchronize());
+  ck_assert_int_eq(read(to_parent[0], &done, 1), 1);
+  ck_assert_int_eq(waitpid(child, &status, 0), child);
+  ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+START_TEST(two_devices) {
+  ck_assert_int_eq(setenv("EMU_DEVICES", "2", 1), 0);
+  CUcontext a = open_device(0), b = open_device(1);
+  int n, can;
+  OK(cuDeviceGetCount(&n));
+  ck_assert_int_eq(n, 2);
+  OK(cuDeviceCanAccessPeer(&can, 0, 1));
+  ck_assert_int_eq(can, 1);
+  CUdeviceptr p, q;
+  OK(cuCtxSetCurrent(a));
+  OK(cuCtxEnablePeerAccess(b, 0));
+  FAILS(cuCtxEnablePeerAccess(b, 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+  FAILS(cuCtxEnablePeerAccess(a, 0), CUDA_ERROR_INVALID_CONTEXT);
+  OK(cuMemAlloc(&p, 4));
+  OK(cuMemsetD32(p, 0, 1));
+  OK(cuCtxSynchronize());
+  run("wait_flag", p, 3, NULL); /* device 0 polls what device 1 writes */
+  OK(cuCtxSetCurrent(b));
+  OK(cuMemAlloc(&q, 4));
+  run("put", p, 3, NULL);
+  OK(cuCtxSynchronize());
+  OK(cuCtxSetCurrent(a));
+  OK(cuCtxSynchronize());
+  OK(cuMemcpyPeer(q, b, p, a, 4));
+  ck_assert_uint_eq(word_at(q), 3);
+  int ordinal;
+  OK(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, q));
+  ck_assert_int_eq(ordinal, 1);
+}
+END_TEST
+
+START_TEST(multicast) {
+  ck_assert_int_eq(setenv("EMU_DEVICES", "2", 1), 0);
+  open_device(1);
+  open_device(0);
+  CUmulticastObjectProp prop = {.numDevices = 2, .size = SIZE};
+  CUmemGenericAllocationHandle mc, memory[2];
+  CUdeviceptr copy[2], all;
+  OK(cuMulticastCreate(&mc, &prop));
+  for (int d = 0; d < 2; d++) {
+    memory[d] = create(d);
+    copy[d] = map(memory[d], d);
+    OK(cuMemsetD32(copy[d], 0, 4));
+  }
+  OK(cuMulticastAddDevice(mc, 0));
+  FAILS(cuMulticastBindMem(mc, 0, memory[1], 0, SIZE, 0), CUDA_ERROR_INVALID_DEVICE);
+  OK(cuMulticastAddDevice(mc, 1));
+  FAILS(cuMulticastAddDevice(mc, 1), CUDA_ERROR_INVALID_VALUE);
+  OK(cuMulticastBindMem(mc, 0, memory[0], 0, SIZE, 0));
+  OK(cuMulticastBindAddr(mc, 0, copy[1], SIZE, 0));
+  FAILS(cuMulticastBindMem(mc, 0, memory[0], 0, SIZE, 0), CUDA_ERROR_INVALID_VALUE);
+  all = map(mc, 0);
+  OK(cuCtxSynchronize());
+  run("put_all", all + 8, 9, NULL);
+  OK(cuCtxSynchronize());
+  for (int d = 0; d < 2; d++)
+    ck_assert_uint_eq(word_at(copy[d] + 8), 9);
+  OK(cuMemUnmap(all, SIZE));
+  OK(cuMulticastUnbind(mc, 0, 0, SIZE));
+  FAILS(cuMulticastUnbind(mc, 0, 0, SIZE), CUDA_ERROR_INVALID_VALUE);
+  OK(cuMemRelease(mc));
+}
+END_TEST
+
+int main(void) {
+  const struct bwt_test tests[] = {
+      BWT_TEST("vmm", map_and_unmap, 20),
+      BWT_TEST("vmm", share_with_a_process, 60),
+      BWT_TEST("devices", two_devices, 20),
+      BWT_TEST("devices", multicast, 20),
+  };
+  return bwt_suite_main("emu_driver_memory", tests, BWT_COUNT(tests));
+}
