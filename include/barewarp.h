@@ -9,12 +9,15 @@
  *   device  bw_device_open          a driver, a context, the bundle's code for it
  *   plan    bw_wo_a_plan_create     one layer's weights; validates, loads, encodes
  *   launch  bw_wo_a_launch          one call per layer and step
+ * and between ranks
+ *   mailbox bw_mailbox_create       shared memory of all ranks, set up in rounds
+ *   plan    bw_up_proj_plan_create  produces into it; bw_lamport_copy_launch consumes
  *
  * Ownership.  Every object holds a reference to what it was made from, so objects
  * may be released in any order.  No object is tied to the thread that made it.
  *
  * Errors.  Every function that can fail returns a bw_status.  Anything but BW_OK
- * means that nothing was launched, kept or changed; bw_last_error() then says
+ * (and BW_MORE) means that nothing was launched, kept or changed; bw_last_error() then says
  * which argument was wrong, what it was and what is allowed.
  *
  * Threads.  All functions may be called from any thread.  Launching from several
@@ -54,7 +57,8 @@ typedef enum bw_status {
   BW_ERROR_BUNDLE = 6,           /* truncated, corrupted, or of another version */
   BW_ERROR_IO = 7,               /* a file could not be read or written */
   BW_ERROR_NO_MEMORY = 8,        /* host memory */
-  BW_ERROR_STATE = 9             /* a call at the wrong time */
+  BW_ERROR_STATE = 9,            /* a call at the wrong time */
+  BW_MORE = 10                   /* no error: bw_mailbox_round wants to be called again */
 } bw_status;
 
 /* The status in words, a static string; never NULL. */
@@ -97,18 +101,18 @@ BW_API void bw_bundle_close(bw_bundle *bundle);
 
 /* One compiled specialization.  Strings live as long as the bundle. */
 typedef struct bw_kernel_info {
-  const char *family;  /* "wo_a" */
-  const char *arch;    /* "sm_100f" */
-  const char *key;     /* "t28x2r_h8": see bw_wo_a_key_name */
-  const char *symbol;  /* the entry point in the cubin */
-  const char *ptxas;   /* version and flags that made the cubin */
-  uint32_t registers;  /* per thread */
+  const char *family;                     /* "wo_a" */
+  const char *arch;                       /* "sm_100f" */
+  const char *key;                        /* "t28x2r_h8": see bw_wo_a_key_name */
+  const char *symbol;                     /* the entry point in the cubin */
+  const char *ptxas;                      /* version and flags that made the cubin */
+  uint32_t registers;                     /* per thread */
   uint32_t shared_static, shared_dynamic; /* bytes per CTA */
-  uint32_t barriers;   /* named barriers in use */
-  uint32_t threads;    /* per CTA */
-  uint32_t cluster;    /* CTAs per cluster */
-  uint32_t code_bytes; /* machine code */
-  bool waits;          /* executes griddepcontrol.wait: may carry the PDL attribute */
+  uint32_t barriers;                      /* named barriers in use */
+  uint32_t threads;                       /* per CTA */
+  uint32_t cluster;                       /* CTAs per cluster */
+  uint32_t code_bytes;                    /* machine code */
+  bool waits; /* executes griddepcontrol.wait: may carry the PDL attribute */
 } bw_kernel_info;
 
 BW_API size_t bw_bundle_count(const bw_bundle *bundle);
@@ -117,8 +121,7 @@ BW_API bw_status bw_bundle_kernel(const bw_bundle *bundle, size_t index, bw_kern
 /* The entry's PTX (NUL-terminated text) or cubin, freshly allocated; release with
  * bw_free.  size excludes the NUL. */
 BW_API bw_status bw_bundle_ptx(const bw_bundle *bundle, size_t index, char **text, size_t *size);
-BW_API bw_status bw_bundle_cubin(const bw_bundle *bundle, size_t index, void **cubin,
-                                 size_t *size);
+BW_API bw_status bw_bundle_cubin(const bw_bundle *bundle, size_t index, void **cubin, size_t *size);
 BW_API void bw_free(void *memory);
 
 /* ---- device -------------------------------------------------------------- */
@@ -151,10 +154,10 @@ typedef struct bw_device_info {
   int ordinal;
   int compute_major, compute_minor;
   int multiprocessors;
-  size_t memory;          /* bytes */
-  const char *arch;       /* the bundle's architecture chosen for it */
-  const char *driver;     /* "cuda", "emu" or the path */
-  int driver_version;     /* as cuDriverGetVersion: 13000 */
+  size_t memory;      /* bytes */
+  const char *arch;   /* the bundle's architecture chosen for it */
+  const char *driver; /* "cuda", "emu" or the path */
+  int driver_version; /* as cuDriverGetVersion: 13000 */
   bool emulated;
 } bw_device_info;
 BW_API bw_status bw_device_query(const bw_device *device, bw_device_info *out);
@@ -175,8 +178,8 @@ enum {
 
 /* ---- wo_a: inverse RoPE + MXFP8 quantization + grouped WO-A GEMM ---------- */
 
-#define BW_WO_A_HEAD_DIM 512u   /* 448 plain + 64 rotary elements */
-#define BW_WO_A_ROPE_DIM 64u    /* a rope row: 32 cosines, then 32 sines */
+#define BW_WO_A_HEAD_DIM   512u /* 448 plain + 64 rotary elements */
+#define BW_WO_A_ROPE_DIM   64u  /* a rope row: 32 cosines, then 32 sines */
 #define BW_WO_A_MAX_TOKENS 128u /* rows of a scale tile */
 
 /* Sizes.  G groups of H heads, R output rows per group; N = G*R outputs (at most
@@ -224,8 +227,7 @@ BW_API bw_status bw_wo_a_plan_create(bw_device *device, const bw_wo_a_config *co
 
 /* Points the plan at weights that moved (same shape).  Not beside a launch on this
  * plan; a captured graph keeps the old addresses. */
-BW_API bw_status bw_wo_a_plan_update(bw_wo_a_plan *plan, bw_devptr weight,
-                                     bw_devptr weight_scale);
+BW_API bw_status bw_wo_a_plan_update(bw_wo_a_plan *plan, bw_devptr weight, bw_devptr weight_scale);
 
 /* Not while a launch call on this plan is under way.  Work already launched need
  * not have finished, and graphs captured from the plan stay good while the device is
@@ -266,8 +268,8 @@ BW_API bw_status bw_wo_a_launch(const bw_wo_a_plan *plan, const bw_wo_a_args *ar
                                 bw_stream stream);
 
 /* Bytes of q for `tokens` tokens and of qs (which has room for 128 tokens always). */
-BW_API bw_status bw_wo_a_output_sizes(const bw_wo_a_shape *shape, uint32_t tokens,
-                                      size_t *q_bytes, size_t *qs_bytes);
+BW_API bw_status bw_wo_a_output_sizes(const bw_wo_a_shape *shape, uint32_t tokens, size_t *q_bytes,
+                                      size_t *qs_bytes);
 
 /* What a token count dispatches to: a pure function of host integers. */
 typedef struct bw_wo_a_key {
@@ -289,6 +291,273 @@ BW_API bw_status bw_wo_a_keys(uint32_t max_tokens, uint32_t heads_per_group, bw_
 /* The key as it stands in the bundle: t<tile>x<tiles><f|r>_h<heads>, f = full,
  * r = ragged: "t28x2r_h8". */
 BW_API bw_status bw_wo_a_key_name(const bw_wo_a_key *key, char name[BW_WO_A_KEY_NAME_SIZE]);
+
+/* ---- mailbox: where every rank's up_proj leaves its columns ---------------
+ *
+ * Between up_proj and lamport_copy of tp_size ranks.  One step is one up_proj and then
+ * one lamport_copy on every rank, with the same number of rows on all; on a rank the
+ * steps of a mailbox follow each other on one stream, or on several ordered by events
+ * or synchronization.  One mailbox serves all layers in turn.  Kernels of other makers
+ * between them that are launched with the PDL attribute must execute
+ * griddepcontrol.wait.  Why it works is in ptx/lamport_copy/README.md.
+ *
+ * Set-up.  Driver calls that could block until another rank has done its part are only
+ * made once that rank has said it did.  So a mailbox is set up in rounds: every rank calls
+ * bw_mailbox_round, the engine all-gathers the blobs it fills in (MPI, NCCL, ...), every
+ * rank calls again with all of them, until it returns BW_OK:
+ *
+ *     bw_mailbox_create(device, &config, &mailbox);
+ *     unsigned char mine[BW_MAILBOX_BLOB_SIZE], all[TP_SIZE][BW_MAILBOX_BLOB_SIZE];
+ *     bw_status s = bw_mailbox_round(mailbox, NULL, 0, mine);
+ *     while (s == BW_MORE) {
+ *       MPI_Allgather(mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, comm);
+ *       s = bw_mailbox_round(mailbox, all, TP_SIZE, mine);
+ *     }
+ *
+ * A process that drives several devices calls it for each of its mailboxes before it
+ * gathers.  The number of rounds is the same on every rank, whatever happens. */
+
+#define BW_MAILBOX_MAX_RANKS 16u
+#define BW_MAILBOX_BLOB_SIZE 512u
+
+typedef enum bw_mailbox_mode {
+  /* local if tp_size is 1; else multicast if allowed and possible on every rank, else
+   * peers.  The choice is the same on all ranks. */
+  BW_MAILBOX_AUTO = 0,
+  /* One store reaches every rank (NVSwitch).  Not allowed if tp_size is 1, or if any
+   * rank has NCCL_NVLS_ENABLE=0 or BAREWARP_MULTICAST=0 in its environment: then, and if
+   * a device lacks it, no cuMulticast call is made on any rank. */
+  BW_MAILBOX_MULTICAST = 1,
+  /* Every rank's memory mapped on every other: NVLink or PCIe peer access. */
+  BW_MAILBOX_PEERS = 2,
+  /* Stores go to this rank's own memory only, whatever tp_size is: for one rank, or for
+   * an engine (or a test) that fills in the other ranks' columns itself.  The rounds
+   * then gather no other blob than its own: n = 1. */
+  BW_MAILBOX_LOCAL = 3
+} bw_mailbox_mode;
+
+enum {
+  /* lamport_copy does everything after its griddepcontrol.wait, polling too.  Then
+   * up_proj may be launched with BW_LAUNCH_TRIGGER_ENTRY. */
+  BW_MAILBOX_COPY_WAITS_FIRST = 1u << 0
+};
+
+/* The same on every rank, but for rank. */
+typedef struct bw_mailbox_config {
+  uint32_t hidden;   /* columns of a row, a multiple of 8 and of tp_size */
+  uint32_t capacity; /* rows of a step at most, 1..; hidden * capacity <= 2^30 */
+  uint32_t tp_size;  /* ranks, 1..16 */
+  uint32_t rank;     /* this one, 0..tp_size-1 */
+  bw_mailbox_mode mode;
+  uint32_t flags; /* BW_MAILBOX_* of the enumeration above */
+  /* A debugging aid, also set (to 2^22) by BAREWARP_DEBUG=1 at bw_device_open: after so
+   * many polls of one 16-byte piece lamport_copy gives up and goes on with what is
+   * there; see bw_mailbox_check.  0: it polls for ever. */
+  uint32_t poll_limit;
+} bw_mailbox_config;
+
+typedef struct bw_mailbox bw_mailbox;
+
+/* Validates config; everything that concerns the device is left to the rounds, so that
+ * what fails there is known to all ranks.
+ * BW_ERROR_INVALID_ARGUMENT, BW_ERROR_NO_MEMORY. */
+BW_API bw_status bw_mailbox_create(bw_device *device, const bw_mailbox_config *config,
+                                   bw_mailbox **out);
+
+/* Memory that the engine allocated and shared between the ranks itself. */
+typedef struct bw_mailbox_memory {
+  /* This rank's ring, at least bw_mailbox_ring_size bytes, 16-byte aligned. */
+  bw_devptr ring;
+  /* 8 bytes of this rank's device, 8-byte aligned; 0: the library allocates them. */
+  bw_devptr counters;
+  /* Mode peers: every rank's ring as mapped for this device, peers[rank] = ring. */
+  bw_devptr peers[BW_MAILBOX_MAX_RANKS];
+  /* Mode multicast: the multicast address whose copies are the ranks' rings. */
+  bw_devptr multicast;
+} bw_mailbox_memory;
+
+/* A mailbox in memory that the engine already shares; config.mode says how and must not
+ * be BW_MAILBOX_AUTO unless tp_size is 1.  It goes through rounds too: each rank arms its
+ * own ring, whatever that held, and none may store before all have.  The memory must
+ * outlive the mailbox and stays mapped when it is destroyed.
+ * The same errors; a pointer that is not aligned is named. */
+BW_API bw_status bw_mailbox_adopt(bw_device *device, const bw_mailbox_config *config,
+                                  const bw_mailbox_memory *memory, bw_mailbox **out);
+
+/* Bytes of a rank's ring of row generations, for bw_mailbox_adopt. */
+BW_API bw_status bw_mailbox_ring_size(const bw_device *device, uint32_t hidden, uint32_t capacity,
+                                      size_t *bytes);
+
+/* One round.  First call: blobs_in NULL, n 0.  Every later one: the blobs that the n
+ * ranks got from the round before, BW_MAILBOX_BLOB_SIZE bytes each, in any order.
+ * blob_out gets this rank's blob.  No alignment is needed.
+ *   BW_MORE  gather the blobs and call again
+ *   BW_OK    done: plans may be made and launched
+ *   else     set-up is over; everything it had made is released.  A rank's own failure
+ *            returns BW_MORE and is every rank's error in the next round, in the same
+ *            words: "rank 3: ...".  BW_ERROR_INVALID_ARGUMENT: the blobs are no complete
+ *            set: their number (it says which rank is missing), a rank given twice, other
+ *            sizes or versions of the library, another round, another configuration.
+ * Neither waits for another rank nor makes a driver call that can, except: fetching a
+ * descriptor that the rank says it sent takes at most 30 s.
+ *
+ * Handles between processes of a node travel as file descriptors, fetched with
+ * pidfd_getfd (same PID namespace, ptrace allowed), else sent over sockets
+ * (SCM_RIGHTS, same network namespace); between nodes as fabric handles.
+ * While it works, no other call on the mailbox. */
+BW_API bw_status bw_mailbox_round(bw_mailbox *mailbox, const void *blobs_in, size_t n,
+                                  void *blob_out);
+
+/* Empties the mailbox and its step count on every rank, for instance after one gave up.
+ * All ranks must have completed all work on it (or lost it) before any calls this; the
+ * rounds then run again as above, and launching is an error until they are done.
+ * BW_ERROR_STATE: it was not set up. */
+BW_API bw_status bw_mailbox_reset(bw_mailbox *mailbox);
+
+/* Releases the mailbox; plans made with it keep it.  At the last reference its memory is
+ * unmapped, once this device's work is done, and graphs captured from launches on it must
+ * not be launched any more; that of other ranks stays good as long as they use it, so ranks
+ * may do so in any order, when the steps of all are over. */
+BW_API void bw_mailbox_destroy(bw_mailbox *mailbox);
+
+typedef struct bw_mailbox_info {
+  bw_mailbox_mode mode; /* in use; what was asked for until the rounds are done */
+  bool ready;
+  uint32_t generations; /* of rows in the ring */
+  bw_devptr ring;       /* bf16 [generations, capacity, hidden]; empty words are 0x80000000 */
+  size_t ring_bytes;
+  bw_devptr counters; /* u32 steps completed, u32 tickets of the running copy */
+} bw_mailbox_info;
+BW_API bw_status bw_mailbox_query(const bw_mailbox *mailbox, bw_mailbox_info *out);
+
+/* With a poll limit: whether lamport_copy ever gave up.  BW_ERROR_STATE then names row,
+ * word and the rank they should have come from.  Looks at host memory, never waits. */
+BW_API bw_status bw_mailbox_check(const bw_mailbox *mailbox);
+
+/* ---- up_proj: skinny bf16 GEMM + shared add, stored to every rank's mailbox ---------- */
+
+#define BW_UP_PROJ_MAX_ROWS 8u
+
+/* Sizes.  S = hidden_dim / tp_size columns of every row are this rank's. */
+typedef struct bw_up_proj_shape {
+  uint32_t latent_dim; /* L: a multiple of what the kernels for S take at a time; 3584 is */
+  uint32_t hidden_dim; /* as the mailbox; S a multiple of the columns of a CTA: 8 is enough */
+  uint32_t tp_size;    /* 1..16 */
+  uint32_t rank;       /* 0..tp_size-1 */
+  uint32_t max_rows;   /* largest M a launch may ask for, 1..8, within the mailbox */
+} bw_up_proj_shape;
+
+enum {
+  /* Load the weight only after griddepcontrol.wait: for callers that let another kernel
+   * of the stream write it. */
+  BW_UP_PROJ_WEIGHT_AFTER_WAIT = 1u << 0
+};
+
+typedef struct bw_up_proj_config {
+  bw_up_proj_shape shape;
+  /* bf16 [S, L], contiguous, 32-byte aligned: this rank's rows. */
+  bw_devptr weight;
+  bw_mailbox *mailbox; /* set up; of the plan's device */
+  uint32_t flags;      /* BW_UP_PROJ_* */
+} bw_up_proj_config;
+
+typedef struct bw_up_proj_plan bw_up_proj_plan;
+
+/* What a row count dispatches to: a pure function of host integers.  block and vector
+ * (with the rules of arithmetic in ptx/up_proj/README.md) decide the result's bits. */
+typedef struct bw_up_proj_key {
+  uint32_t rows;    /* M */
+  uint32_t block;   /* threads of a CTA */
+  uint32_t outputs; /* columns a CTA computes */
+  uint32_t unroll;  /* k tiles whose loads are under way together */
+  uint32_t vector;  /* elements a thread takes of a k tile */
+} bw_up_proj_key;
+
+/* shard: S.  latent_dim only tells the kernels of the model's sizes from those of 32
+ * threads, which serve every L that is a multiple of 256 but not of the former's
+ * block * vector; bundles for use lack them, those of the tests have them. */
+BW_API bw_status bw_up_proj_dispatch(uint32_t rows, uint32_t shard, uint32_t latent_dim,
+                                     bw_up_proj_key *out);
+
+/* The keys of 1..max_rows rows, in that order; at most capacity are written, *count is
+ * their number. */
+BW_API bw_status bw_up_proj_keys(uint32_t max_rows, uint32_t shard, uint32_t latent_dim,
+                                 bw_up_proj_key *keys, size_t capacity, size_t *count);
+
+#define BW_UP_PROJ_KEY_NAME_SIZE 48
+/* As in the bundle: m<rows>_b<block>o<outputs>u<unroll>v<vector>_<mode>, mode one of
+ * multicast, peers, local. */
+BW_API bw_status bw_up_proj_key_name(const bw_up_proj_key *key, bw_mailbox_mode mode,
+                                     char name[BW_UP_PROJ_KEY_NAME_SIZE]);
+
+/* Answers without loading whether shape runs on device in that mode (AUTO: in all it may
+ * become).  BW_OK, or BW_ERROR_INVALID_ARGUMENT / BW_ERROR_UNSUPPORTED with the reason. */
+BW_API bw_status bw_up_proj_supported(const bw_device *device, const bw_up_proj_shape *shape,
+                                      bw_mailbox_mode mode);
+
+/* Validates everything and loads every kernel the plan can dispatch to; may be called
+ * while streams are being captured.  The weight stays the caller's.
+ * BW_ERROR_STATE: the mailbox's rounds are not done.  Others as bw_wo_a_plan_create. */
+BW_API bw_status bw_up_proj_plan_create(bw_device *device, const bw_up_proj_config *config,
+                                        bw_up_proj_plan **out);
+
+/* Points the plan at a weight that moved.  Not beside a launch on this plan; a captured
+ * graph keeps the old address. */
+BW_API bw_status bw_up_proj_plan_update(bw_up_proj_plan *plan, bw_devptr weight);
+
+/* As bw_wo_a_plan_destroy. */
+BW_API void bw_up_proj_plan_destroy(bw_up_proj_plan *plan);
+
+typedef struct bw_up_proj_args {
+  /* bf16 [M, L], contiguous, 32-byte aligned. */
+  bw_devptr latent;
+  /* bf16 [M, S], 32-byte aligned: this rank's columns, perhaps a slice of wider rows. */
+  bw_devptr shared;
+  /* Elements from one row of shared to the next: a multiple of 16, S..2^40. */
+  uint64_t shared_row_stride;
+  uint32_t rows;  /* M, 0..max_rows, the same on all ranks; 0 launches nothing and is no step */
+  uint32_t flags; /* BW_LAUNCH_* */
+} bw_up_proj_args;
+
+/* Enqueues the first half of a step: columns [rank*S, rank*S + S) of rows 0..M-1 of every
+ * rank's mailbox = bf16(bf16(latent . weight^T) + shared), with +0 for -0.  Capture,
+ * contexts and threads as bw_wo_a_launch, but steps of one mailbox must be launched one
+ * after the other.
+ *
+ * PDL.  Before its griddepcontrol.wait the kernel reads weight only (nothing, with
+ * BW_UP_PROJ_WEIGHT_AFTER_WAIT); it writes nothing.  BW_LAUNCH_TRIGGER_ENTRY needs a
+ * mailbox made with BW_MAILBOX_COPY_WAITS_FIRST: else a lamport_copy that starts early
+ * could find the step count of the step before.
+ *
+ * With BAREWARP_DEBUG=1 the stream's context and the operands are checked, and an error
+ * tells of two up_proj of a mailbox in a row, and of a stream other than the last step's
+ * that is seen not to be ordered after it (BW_ERROR_STATE).
+ * BW_ERROR_STATE: the mailbox is being set up again. */
+BW_API bw_status bw_up_proj_launch(const bw_up_proj_plan *plan, const bw_up_proj_args *args,
+                                   bw_stream stream);
+
+/* ---- lamport_copy: takes the rows of a step out of the mailbox ----------------------- */
+
+typedef struct bw_lamport_copy_args {
+  /* out: bf16 [M, hidden], contiguous, 16-byte aligned; never read. */
+  bw_devptr out;
+  uint32_t rows;  /* M, 0..capacity, as of the step's up_proj */
+  uint32_t flags; /* BW_LAUNCH_* */
+} bw_lamport_copy_args;
+
+/* Enqueues the second half of a step: waits until all words of rows 0..M-1 have come from
+ * all ranks, writes them to out, empties the mailbox and counts the step.  If a rank never
+ * produces its part, it never ends (see poll_limit).  Its grid is small enough that
+ * several such cannot fill a GPU.  It needs no plan: the kernel was loaded in the rounds.
+ * Capture, contexts and threads as bw_up_proj_launch; not before an up_proj of the step.
+ *
+ * PDL.  Before its griddepcontrol.wait the kernel polls the mailbox (not even that, with
+ * BW_MAILBOX_COPY_WAITS_FIRST); it writes nothing.
+ *
+ * With BAREWARP_DEBUG=1 also: two lamport_copy in a row, or other rows than the up_proj
+ * before; and a copy that gave up polling is told at the next launch (BW_ERROR_STATE). */
+BW_API bw_status bw_lamport_copy_launch(bw_mailbox *mailbox, const bw_lamport_copy_args *args,
+                                        bw_stream stream);
 
 /* ---- host helpers for the formats ---------------------------------------- */
 

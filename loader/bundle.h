@@ -83,7 +83,8 @@ bw_status bwi_writer_finish(bwi_writer *writer, void **data, size_t *size);
 bw_status bwi_read_file(const char *path, void **data, size_t *size);
 
 /* Writes to a temporary file beside path, then renames: readers see the old file or
- * the whole new one. */
+ * the whole new one.  Of a link it replaces the file that it leads to.  What is there and
+ * is no file, /dev/stdout say, is written into. */
 bw_status bwi_write_file(const char *path, const void *data, size_t size);
 
 #endif

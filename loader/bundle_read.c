@@ -9,6 +9,7 @@
 #include "bytes.h"
 #include "embedded.h"
 #include "error.h"
+#include "hash.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -16,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 struct bw_bundle {
   atomic_size_t references;
@@ -68,7 +67,7 @@ static bw_status check_header(const uint8_t *data, size_t size) {
   if (version != BWF_VERSION)
     return bwi_fail(BW_ERROR_BUNDLE, "the bundle has format version %" PRIu32 ", must be %u",
                     version, BWF_VERSION);
-  if (bwi_get_u64(data + BWF_H_HASH) != XXH64(data, BWF_H_HASH, 0))
+  if (bwi_get_u64(data + BWF_H_HASH) != bwi_hash64(data, BWF_H_HASH))
     return bwi_fail(BW_ERROR_BUNDLE, "corrupted bundle: the header's checksum does not match");
   uint64_t file_size = bwi_get_u64(data + BWF_H_FILE_SIZE);
   if (size > file_size)
@@ -100,7 +99,7 @@ static bw_status find_sections(bw_bundle *b, uint64_t *payload) {
   uint64_t end = strings + b->string_bytes;
   if (end > b->size)
     return fail_truncated(b, "the index");
-  if (bwi_get_u64(h + BWF_H_INDEX_HASH) != XXH64(h + entries, (size_t)(end - entries), 0))
+  if (bwi_get_u64(h + BWF_H_INDEX_HASH) != bwi_hash64(h + entries, (size_t)(end - entries)))
     return bwi_fail(BW_ERROR_BUNDLE, "corrupted bundle: the index's checksum does not match");
   b->entries = h + entries;
   b->attributes = h + attributes;
@@ -165,7 +164,7 @@ static bw_status check_blobs(const bw_bundle *b, uint64_t payload) {
       return fail_blob(b, i, "unknown kind of contents");
     if (raw_size == 0 || raw_size > BWF_MAX_RAW_SIZE)
       return fail_blob(b, i, "impossible size");
-    if (XXH64(b->data + offset, (size_t)size, 0) != bwi_get_u64(r + BWF_B_HASH))
+    if (bwi_hash64(b->data + offset, (size_t)size) != bwi_get_u64(r + BWF_B_HASH))
       return fail_blob(b, i, "the checksum does not match");
     end = offset + size;
   }

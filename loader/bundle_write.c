@@ -6,14 +6,13 @@
 #include "bundle_format.h"
 #include "bytes.h"
 #include "error.h"
+#include "hash.h"
 #include "ptx_facts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 /* Measured on the 200 kernels of wo_a for sm_100f (16.7 MB of cubins, 11.2 MB of PTX):
  *
@@ -264,7 +263,7 @@ static void free_layout(layout *l) {
 
 /* The blob with these contents, new or not. */
 static uint32_t intern_blob(layout *l, uint32_t kind, const bytes *raw) {
-  uint64_t hash = XXH64(raw->data, raw->size, 0);
+  uint64_t hash = bwi_hash64(raw->data, raw->size);
   for (size_t i = 0; i < l->blob_count; i++) {
     const blob *b = &l->blobs[i];
     if (b->kind == kind && b->raw_hash == hash && b->raw->size == raw->size &&
@@ -433,7 +432,7 @@ static void put_blob(uint8_t *r, const blob *b, uint64_t offset) {
   bwi_put_u64(r + BWF_B_OFFSET, offset);
   bwi_put_u64(r + BWF_B_SIZE, b->frame.size);
   bwi_put_u64(r + BWF_B_RAW_SIZE, b->raw->size);
-  bwi_put_u64(r + BWF_B_HASH, XXH64(b->frame.data, b->frame.size, 0));
+  bwi_put_u64(r + BWF_B_HASH, bwi_hash64(b->frame.data, b->frame.size));
   bwi_put_u32(r + BWF_B_KIND, b->kind);
 }
 
@@ -485,14 +484,14 @@ static bw_status put_file(layout *l, const bwi_writer *w, void **data, size_t *s
   bwi_put_u32(h + BWF_H_ENDIAN, BWF_ENDIAN);
   bwi_put_u32(h + BWF_H_VERSION, BWF_VERSION);
   bwi_put_u64(h + BWF_H_FILE_SIZE, total);
-  bwi_put_u64(h + BWF_H_INDEX_HASH, XXH64(h + BWF_HEADER_SIZE, index_size, 0));
+  bwi_put_u64(h + BWF_H_INDEX_HASH, bwi_hash64(h + BWF_HEADER_SIZE, index_size));
   bwi_put_u32(h + BWF_H_ENTRY_COUNT, (uint32_t)w->count);
   bwi_put_u32(h + BWF_H_ATTRIBUTE_COUNT, (uint32_t)attributes);
   bwi_put_u32(h + BWF_H_BLOB_COUNT, (uint32_t)l->blob_count);
   bwi_put_u32(h + BWF_H_STRING_BYTES, (uint32_t)l->string_bytes);
   bwi_put_u32(h + BWF_H_CUBIN_DICTIONARY, l->dictionaries[BWF_KIND_CUBIN]);
   bwi_put_u32(h + BWF_H_PTX_DICTIONARY, l->dictionaries[BWF_KIND_PTX]);
-  bwi_put_u64(h + BWF_H_HASH, XXH64(h, BWF_H_HASH, 0));
+  bwi_put_u64(h + BWF_H_HASH, bwi_hash64(h, BWF_H_HASH));
   *data = h;
   *size = total;
   return BW_OK;

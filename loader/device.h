@@ -70,6 +70,20 @@ void bwi_kernels_unload(bw_device *device);
 bw_status bwi_kernel_launch(const bw_device *device, const bwi_kernel *kernel, uint32_t grid_x,
                             uint32_t grid_y, bool pdl, bw_stream stream, void **parameters);
 
+/* Around calls that may allocate or wait: see kernel.c. */
+CUstreamCaptureMode bwi_relax_capture(const bwi_driver *cu);
+void bwi_restore_capture(const bwi_driver *cu, CUstreamCaptureMode mode);
+
+/* ---- launch_flags.c: BW_LAUNCH_* ------------------------------------------------------------- */
+
+/* Where a kernel's dependents may start: bits 0-1 of its parameter `flags`. */
+enum { BWI_TRIGGER_LATE = 0, BWI_TRIGGER_ENTRY = 1, BWI_TRIGGER_AFTER_WAIT = 2 };
+
+/* args.flags: known bits, at most one trigger. */
+bw_status bwi_check_launch_flags(uint32_t flags);
+/* The trigger chosen by them, else `fallback`. */
+uint32_t bwi_trigger_bits(uint32_t flags, uint32_t fallback);
+
 /* ---- operand.c: what pointers and streams belong to ----------------------------------------- */
 
 /* Whether `bytes` bytes at `address` are memory of this device, as far as the driver can

@@ -39,6 +39,34 @@
   X(cuMemGetAddressRange, 3020, true)                                                              \
   X(cuMemRetainAllocationHandle, 11000, false)                                                     \
   X(cuMemRelease, 10020, false)                                                                    \
+  X(cuMemCreate, 10020, false)                                                                     \
+  X(cuMemAddressReserve, 10020, false)                                                             \
+  X(cuMemAddressFree, 10020, false)                                                                \
+  X(cuMemMap, 10020, false)                                                                        \
+  X(cuMemUnmap, 10020, false)                                                                      \
+  X(cuMemSetAccess, 10020, false)                                                                  \
+  X(cuMemGetAllocationGranularity, 10020, false)                                                   \
+  X(cuMemExportToShareableHandle, 10020, false)                                                    \
+  X(cuMemImportFromShareableHandle, 10020, false)                                                  \
+  X(cuMulticastCreate, 12010, false)                                                               \
+  X(cuMulticastAddDevice, 12010, false)                                                            \
+  X(cuMulticastBindMem, 12010, false)                                                              \
+  X(cuMulticastUnbind, 12010, false)                                                               \
+  X(cuMulticastGetGranularity, 12010, false)                                                       \
+  X(cuMemAlloc, 3020, true)                                                                        \
+  X(cuMemFree, 3020, true)                                                                         \
+  X(cuMemHostAlloc, 2020, true)                                                                    \
+  X(cuMemHostGetDevicePointer, 3020, true)                                                         \
+  X(cuMemFreeHost, 2000, true)                                                                     \
+  X(cuMemsetD32Async, 3020, true)                                                                  \
+  X(cuStreamCreate, 2000, true)                                                                    \
+  X(cuStreamSynchronize, 2000, true)                                                               \
+  X(cuStreamDestroy, 4000, true)                                                                   \
+  X(cuStreamGetCaptureInfo, 12030, false)                                                          \
+  X(cuEventCreate, 2000, true)                                                                     \
+  X(cuEventRecord, 2000, true)                                                                     \
+  X(cuEventQuery, 2000, true)                                                                      \
+  X(cuEventDestroy, 4000, true)                                                                    \
   X(cuTensorMapEncodeTiled, 12000, true)                                                           \
   X(cuLibraryLoadData, 12000, true)                                                                \
   X(cuLibraryUnload, 12000, true)                                                                  \

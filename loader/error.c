@@ -35,6 +35,8 @@ const char *bw_status_text(bw_status status) {
     return "out of host memory";
   case BW_ERROR_STATE:
     return "call at the wrong time";
+  case BW_MORE:
+    return "call again";
   }
   return "unknown status";
 }

@@ -67,7 +67,8 @@ static bw_status read_open_file(int fd, const char *path, void **data, size_t *s
 }
 
 bw_status bwi_read_file(const char *path, void **data, size_t *size) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  /* Not blocking: a pipe without a writer is refused, not waited for. */
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0)
     return fail_errno("open", path, errno);
   bw_status status = read_open_file(fd, path, data, size);
@@ -86,29 +87,56 @@ static int write_full(int fd, const uint8_t *data, size_t size) {
     data += n;
     size -= (size_t)n;
   }
-  return fsync(fd) == 0 ? 0 : errno;
+  return 0;
+}
+
+/* A device or a pipe: what was there first stays there.  0 or an errno. */
+static int write_into(const char *path, const void *data, size_t size) {
+  int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+  if (fd < 0)
+    return errno;
+  int error = write_full(fd, data, size);
+  return close(fd) != 0 && error == 0 ? errno : error;
+}
+
+/* 0 or an errno. */
+static int replace(const char *path, const char *temporary, const void *data, size_t size) {
+  (void)unlink(temporary); /* of a process of this number that was killed */
+  int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0)
+    return errno;
+  int error = write_full(fd, data, size);
+  if (error == 0 && fsync(fd) != 0)
+    error = errno;
+  if (close(fd) != 0 && error == 0)
+    error = errno;
+  if (error == 0 && rename(temporary, path) != 0)
+    error = errno;
+  if (error != 0)
+    (void)unlink(temporary);
+  return error;
 }
 
 bw_status bwi_write_file(const char *path, const void *data, size_t size) {
-  size_t length = strlen(path) + 32;
+  struct stat st;
+  if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+    int error = write_into(path, data, size);
+    return error == 0 ? BW_OK : fail_errno("write", path, error);
+  }
+  char *resolved = realpath(path, NULL); /* of a link, what it points to is replaced */
+  const char *target = resolved ? resolved : path;
+  size_t length = strlen(target) + 32;
   char *temporary = malloc(length);
-  if (!temporary)
-    return bwi_fail_memory(path);
-  (void)snprintf(temporary, length, "%s.part%ld", path, (long)getpid());
-  (void)unlink(temporary); /* of a process of this number that was killed */
-  int error = 0;
-  int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd < 0) {
-    error = errno;
-  } else {
-    error = write_full(fd, data, size);
-    if (close(fd) != 0 && error == 0)
-      error = errno;
-    if (error == 0 && rename(temporary, path) != 0)
-      error = errno;
+  bw_status status = BW_OK;
+  if (temporary) {
+    (void)snprintf(temporary, length, "%s.part%ld", target, (long)getpid());
+    int error = replace(target, temporary, data, size);
     if (error != 0)
-      (void)unlink(temporary);
+      status = fail_errno("write", path, error);
+  } else {
+    status = bwi_fail_memory(path);
   }
   free(temporary);
-  return error == 0 ? BW_OK : fail_errno("write", path, error);
+  free(resolved);
+  return status;
 }

@@ -89,7 +89,7 @@ bw_status bwi_kernel_launch(const bw_device *device, const bwi_kernel *kernel, u
  * While any thread captures a stream in the default mode, calls that may allocate or wait are
  * refused, and break the capture.  In the relaxed mode of the calling thread they are neither. */
 
-static CUstreamCaptureMode relax_capture(const bwi_driver *cu) {
+CUstreamCaptureMode bwi_relax_capture(const bwi_driver *cu) {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   if (!cu->cuThreadExchangeStreamCaptureMode ||
       cu->cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
@@ -97,7 +97,7 @@ static CUstreamCaptureMode relax_capture(const bwi_driver *cu) {
   return mode;
 }
 
-static void restore_capture(const bwi_driver *cu, CUstreamCaptureMode mode) {
+void bwi_restore_capture(const bwi_driver *cu, CUstreamCaptureMode mode) {
   if (mode != CU_STREAM_CAPTURE_MODE_RELAXED)
     (void)cu->cuThreadExchangeStreamCaptureMode(&mode);
 }
@@ -194,9 +194,9 @@ bw_status bwi_kernel_load(bw_device *device, size_t index, const bwi_kernel **ou
   (void)pthread_mutex_lock(&device->lock);
   bwi_kernel *slot = &device->kernels[index];
   if (!slot->library) {
-    CUstreamCaptureMode mode = relax_capture(device->driver);
+    CUstreamCaptureMode mode = bwi_relax_capture(device->driver);
     status = load(device, index, slot);
-    restore_capture(device->driver, mode);
+    bwi_restore_capture(device->driver, mode);
   }
   (void)pthread_mutex_unlock(&device->lock);
   if (status == BW_OK)
@@ -218,9 +218,9 @@ static bool drain(const bw_device *device) {
   const bwi_driver *cu = device->driver;
   if (cu->cuCtxPushCurrent(device->context) != CUDA_SUCCESS)
     return false;
-  CUstreamCaptureMode mode = relax_capture(cu);
+  CUstreamCaptureMode mode = bwi_relax_capture(cu);
   bool drained = cu->cuCtxSynchronize() == CUDA_SUCCESS;
-  restore_capture(cu, mode);
+  bwi_restore_capture(cu, mode);
   CUcontext ours;
   (void)cu->cuCtxPopCurrent(&ours);
   return drained;

@@ -205,8 +205,7 @@ static bw_status encode_maps(const bw_device *device, const bw_wo_a_shape *shape
                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
 }
 
-/* ---- plans
- * ------------------------------------------------------------------------------------------ */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 /* Loads entry i of the plan.  All variants share the plan's maps, so must want the same
  * boxes. */
@@ -324,8 +323,7 @@ void bw_wo_a_plan_destroy(bw_wo_a_plan *plan) {
   free(plan);
 }
 
-/* ---- launching
- * ------------------------------------------------------------------------------------------ */
+/* ---- launching ------------------------------------------------------------------------------- */
 
 static bw_status check_flags(uint32_t flags) {
   const uint32_t triggers =

@@ -2,9 +2,9 @@
  *
  * `barewarp compare`: outputs in a file against the reference, computed anew.
  */
+#include "harness/compare.h"
 #include "cli.h"
 #include "cli/wo_a_file.h"
-#include "harness/compare.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +24,8 @@ static const st_tensor *output(const st_file *file, const char *name, const char
   if (!t)
     cli_error("compare", "tensor '%s' is missing from the output", name);
   else if (strcmp(t->dtype, dtype) != 0 || t->size != size)
-    cli_error("compare", "tensor '%s' is %s of %zu bytes, must be %s of %zu", name, t->dtype, t->size,
-              dtype, size);
+    cli_error("compare", "tensor '%s' is %s of %zu bytes, must be %s of %zu", name, t->dtype,
+              t->size, dtype, size);
   else
     return t;
   return NULL;
@@ -68,7 +68,8 @@ int cli_compare(int argc, char **argv) {
   if (!cli_parse(argc, argv, options, sizeof options / sizeof *options, &family, 1, usage))
     return CLI_USAGE;
   if (!family || strcmp(family, "wo_a") != 0 || !input || !result) {
-    fprintf(stderr, "barewarp compare: a family (wo_a), --input and --output are needed\n%s", usage);
+    fprintf(stderr, "barewarp compare: a family (wo_a), --input and --output are needed\n%s",
+            usage);
     return CLI_USAGE;
   }
   wo_a_file in;

@@ -18,5 +18,4 @@ typedef struct cli_emulated {
  * after a message when arch and device contradict each other or are unknown. */
 bool cli_emulated_configure(const cli_emulated *e, const char *command);
 
-
 #endif

@@ -43,9 +43,8 @@ static json_t *as_json(const bw_kernel_info *k) {
 }
 
 static void print_row(const bw_kernel_info *k) {
-  printf("%-13s %-28s %-8s %4u %7u %7u %4u %5u %3u %7u\n", k->family, k->key, k->arch,
-         k->registers, k->shared_static, k->shared_dynamic, k->barriers, k->threads, k->cluster,
-         k->code_bytes);
+  printf("%-13s %-28s %-8s %4u %7u %7u %4u %5u %3u %7u\n", k->family, k->key, k->arch, k->registers,
+         k->shared_static, k->shared_dynamic, k->barriers, k->threads, k->cluster, k->code_bytes);
 }
 
 int cli_list_kernels(int argc, char **argv) {

@@ -134,8 +134,8 @@ int cli_make_input(int argc, char **argv) {
   const char *family = NULL, *path = NULL, *tokens = NULL, *groups = NULL, *heads = NULL,
              *rank = NULL, *context = NULL, *seed = NULL;
   const cli_option options[] = {
-      {"--output", &path, NULL},  {"--tokens", &tokens, NULL},
-      {"--groups", &groups, NULL}, {"--heads-per-group", &heads, NULL},
+      {"--output", &path, NULL},    {"--tokens", &tokens, NULL},
+      {"--groups", &groups, NULL},  {"--heads-per-group", &heads, NULL},
       {"--lora-rank", &rank, NULL}, {"--context", &context, NULL},
       {"--seed", &seed, NULL},
   };
@@ -154,7 +154,8 @@ int cli_make_input(int argc, char **argv) {
       (seed && !cli_number("--seed", seed, 0, UINT64_MAX, &s.seed)))
     return CLI_USAGE;
   if (s.rank % 128 != 0) {
-    cli_error(argv[0], "--lora-rank is %llu, must be a multiple of 128", (unsigned long long)s.rank);
+    cli_error(argv[0], "--lora-rank is %llu, must be a multiple of 128",
+              (unsigned long long)s.rank);
     return CLI_USAGE;
   }
   if (!seed)

@@ -56,8 +56,7 @@ static bw_status add_list(bwi_writer *writer, const options *o, FILE *list, size
   char *line = NULL;
   size_t capacity = 0;
   bw_status status = BW_OK;
-  ssize_t length;
-  while (status == BW_OK && (length = getline(&line, &capacity, list)) >= 0) {
+  while (status == BW_OK && getline(&line, &capacity, list) >= 0) {
     line[strcspn(line, "\r\n")] = '\0';
     if (line[0] == '\0')
       continue;

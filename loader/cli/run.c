@@ -49,19 +49,28 @@ static bool buffer_make(job *j, int which, const void *data, size_t size) {
           driver_ok(j, d->MemcpyHtoD(j->buffer[which], data, size), "cuMemcpyHtoD"));
 }
 
+/* Outputs start as zeros, so that what the kernel leaves alone (everything, for no tokens)
+ * is the same in every run. */
+static bool buffer_make_zero(job *j, int which, size_t size) {
+  void *zeros = calloc(size + 1, 1);
+  const bool ok =
+      zeros ? buffer_make(j, which, zeros, size) : cli_error("run", "out of memory") == CLI_OK;
+  free(zeros);
+  return ok;
+}
+
 static bool upload(job *j, const wo_a_file *in, size_t q_size, size_t qs_size) {
   return buffer_make(j, X, in->ref.x, in->x->size) &&
          buffer_make(j, POSITIONS, in->ref.positions, in->positions->size) &&
          buffer_make(j, ROPE, in->ref.rope, in->rope->size) &&
          buffer_make(j, WEIGHT, in->ref.weight, in->weight->size) &&
          buffer_make(j, WEIGHT_SCALE, in->packed_scales, in->weight->size / 32) &&
-         buffer_make(j, Q, NULL, q_size) && buffer_make(j, QS, NULL, qs_size);
+         buffer_make_zero(j, Q, q_size) && buffer_make_zero(j, QS, qs_size);
 }
 
 static bool launch(job *j, const wo_a_file *in) {
-  const bw_wo_a_config config = {.shape = in->shape,
-                                 .weight = j->buffer[WEIGHT],
-                                 .weight_scale = j->buffer[WEIGHT_SCALE]};
+  const bw_wo_a_config config = {
+      .shape = in->shape, .weight = j->buffer[WEIGHT], .weight_scale = j->buffer[WEIGHT_SCALE]};
   const bw_wo_a_args args = {.x = j->buffer[X],
                              .x_token_stride = in->ref.token_stride,
                              .positions = j->buffer[POSITIONS],
@@ -81,12 +90,12 @@ static bool launch(job *j, const wo_a_file *in) {
   return true;
 }
 
-static bool download(job *j, const wo_a_file *in, size_t q_size, size_t qs_size,
-                     const char *path) {
+static bool download(job *j, const wo_a_file *in, size_t q_size, size_t qs_size, const char *path) {
   const struct bwt_driver *d = &j->session.driver;
   uint8_t *q = malloc(q_size + 1), *qs = malloc(qs_size);
   const int64_t n = (int64_t)in->shape.groups * in->shape.lora_rank;
-  bool ok = q && qs && (q_size == 0 || driver_ok(j, d->MemcpyDtoH(q, j->buffer[Q], q_size), "cuMemcpyDtoH")) &&
+  bool ok = q && qs &&
+            (q_size == 0 || driver_ok(j, d->MemcpyDtoH(q, j->buffer[Q], q_size), "cuMemcpyDtoH")) &&
             driver_ok(j, d->MemcpyDtoH(qs, j->buffer[QS], qs_size), "cuMemcpyDtoH");
   if (ok) {
     char why[512];
@@ -132,9 +141,12 @@ int cli_run(int argc, char **argv) {
   const char *family = NULL, *input = NULL, *output = NULL, *driver = NULL, *path = NULL;
   cli_emulated emulated = {0};
   const cli_option options[] = {
-      {"--input", &input, NULL},          {"--output", &output, NULL},
-      {"--driver", &driver, NULL},        {"--bundle", &path, NULL},
-      {"--arch", &emulated.arch, NULL},   {"--device", &emulated.device, NULL},
+      {"--input", &input, NULL},
+      {"--output", &output, NULL},
+      {"--driver", &driver, NULL},
+      {"--bundle", &path, NULL},
+      {"--arch", &emulated.arch, NULL},
+      {"--device", &emulated.device, NULL},
       {"--checks", &emulated.checks, NULL},
   };
   if (!cli_parse(argc, argv, options, sizeof options / sizeof *options, &family, 1, usage))

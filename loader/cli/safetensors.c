@@ -24,8 +24,8 @@ size_t st_element(const char *dtype) {
   static const struct {
     const char *name;
     size_t bytes;
-  } known[] = {{"BF16", 2}, {"F16", 2}, {"F32", 4},     {"F64", 8},     {"I8", 1},      {"U8", 1},
-               {"I16", 2},  {"I32", 4}, {"U32", 4},     {"I64", 8},     {"F8_E4M3", 1}, {"F8_E8M0", 1},
+  } known[] = {{"BF16", 2}, {"F16", 2}, {"F32", 4},     {"F64", 8}, {"I8", 1},      {"U8", 1},
+               {"I16", 2},  {"I32", 4}, {"U32", 4},     {"I64", 8}, {"F8_E4M3", 1}, {"F8_E8M0", 1},
                {"U16", 2},  {"U64", 8}, {"F8_E5M2", 1}, {"BOOL", 1}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(known[i].name, dtype) == 0)
@@ -57,14 +57,39 @@ static const char *read_tensor(const json_t *entry, const uint8_t *data, uint64_
         __builtin_mul_overflow(bytes, (uint64_t)t->shape[i], &bytes))
       return "has a shape that is not a list of sizes";
   }
-  const json_int_t begin = json_integer_value(json_array_get(offsets, 0));
-  const json_int_t end = json_integer_value(json_array_get(offsets, 1));
+  const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
+  const json_int_t begin = json_integer_value(first), end = json_integer_value(last);
+  if (!json_is_integer(first) || !json_is_integer(last))
+    return "has data_offsets that are not two numbers";
   if (begin < 0 || end < begin || (uint64_t)end > data_size)
     return "has data_offsets outside the file";
   if ((uint64_t)(end - begin) != bytes)
     return "has data_offsets that do not fit dtype and shape";
   t->data = data + begin;
   t->size = (size_t)bytes;
+  return NULL;
+}
+
+static int compare_places(const void *a, const void *b) {
+  const st_tensor *const *x = a, *const *y = b;
+  if ((*x)->data != (*y)->data)
+    return (*x)->data < (*y)->data ? -1 : 1;
+  return ((*x)->size > (*y)->size) - ((*x)->size < (*y)->size);
+}
+
+/* The name of a tensor that begins before the end of the one before it, or NULL.  Bytes of
+ * no tensor do no harm. */
+static const char *find_overlap(const st_file *f, const st_tensor **sorted) {
+  const uint8_t *end = f->bytes;
+  for (size_t i = 0; i < f->count; i++)
+    sorted[i] = &f->tensors[i];
+  qsort(sorted, f->count, sizeof(const st_tensor *), compare_places);
+  for (size_t i = 0; i < f->count; i++) {
+    const uint8_t *begin = sorted[i]->data;
+    if (begin < end)
+      return sorted[i]->name;
+    end = begin + sorted[i]->size;
+  }
   return NULL;
 }
 
@@ -89,7 +114,16 @@ static bool read_tensors(st_file *f, const uint8_t *data, uint64_t data_size, co
     }
     f->count++;
   }
-  return true;
+  const st_tensor **sorted = calloc(f->count + 1, sizeof *sorted);
+  if (!sorted) {
+    snprintf(why, why_size, "out of memory");
+    return false;
+  }
+  const char *overlaps = find_overlap(f, sorted);
+  free(sorted);
+  if (overlaps)
+    snprintf(why, why_size, "%s: tensor '%s' overlaps another", path, overlaps);
+  return !overlaps;
 }
 
 st_file *st_open(const char *path, char *why, size_t why_size) {
@@ -155,16 +189,16 @@ size_t st_count(const st_file *f) {
 
 static json_t *header_of(const st_tensor *tensors, size_t count) {
   json_t *header = json_object();
-  uint64_t offset = 0;
+  json_int_t offset = 0;
   for (size_t i = 0; i < count; i++) {
+    const json_int_t end = offset + (json_int_t)tensors[i].size;
     json_t *shape = json_array();
     for (unsigned d = 0; d < tensors[i].rank; d++)
       json_array_append_new(shape, json_integer(tensors[i].shape[d]));
     json_object_set_new(header, tensors[i].name,
                         json_pack("{s:s, s:o, s:[I, I]}", "dtype", tensors[i].dtype, "shape", shape,
-                                  "data_offsets", (json_int_t)offset,
-                                  (json_int_t)(offset + tensors[i].size)));
-    offset += tensors[i].size;
+                                  "data_offsets", offset, end));
+    offset = end;
   }
   return header;
 }

@@ -67,7 +67,8 @@ static int show_sass(const bw_bundle *bundle, size_t index) {
   const int length = snprintf(path, sizeof path, "%s/barewarp-XXXXXX", folder ? folder : "/tmp");
   const int file = length > 0 && (size_t)length < sizeof path ? mkstemp(path) : -1;
   if (file < 0) {
-    status = cli_error("show", "a temporary file could not be made in %s", folder ? folder : "/tmp");
+    status =
+        cli_error("show", "a temporary file could not be made in %s", folder ? folder : "/tmp");
   } else {
     const bool written = write(file, cubin, size) == (ssize_t)size;
     close(file);

@@ -105,8 +105,7 @@ static void run_cases(const cases *all, struct bwt_session *s, const char *drive
 static int verify(const cases *all, bw_bundle *bundle, const cli_choice *choice) {
   struct bwt_session session;
   static struct bwt_text why;
-  progress p = {.total = all->tokens.count * all->groups.count * all->heads.count *
-                         all->rank.count,
+  progress p = {.total = all->tokens.count * all->groups.count * all->heads.count * all->rank.count,
                 .terminal = isatty(STDERR_FILENO) && isatty(STDOUT_FILENO)};
   bw_device_info info;
   if (!bwt_session_open(&session, choice->driver, bundle, &why)) {
@@ -122,8 +121,7 @@ static int verify(const cases *all, bw_bundle *bundle, const cli_choice *choice)
 
 int cli_verify(int argc, char **argv) {
   const char *family = NULL, *tokens = "1,8,32,96", *groups = "2", *heads = "8", *rank = "1024";
-  const char *t = NULL, *g = NULL, *h = NULL, *r = NULL, *seed = NULL, *driver = NULL,
-             *path = NULL;
+  const char *t = NULL, *g = NULL, *h = NULL, *r = NULL, *seed = NULL, *driver = NULL, *path = NULL;
   cli_emulated emulated = {0};
   const cli_option options[] = {
       {"--tokens", &t, NULL},

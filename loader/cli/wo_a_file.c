@@ -53,13 +53,15 @@ static bool read_shape(wo_a_file *f, const char *command) {
   if (w->shape[1] % BW_WO_A_HEAD_DIM != 0 || heads < 1 || heads > 8)
     return wrong_shape(command, w, "a row must be 512 inputs for each of 1 to 8 heads of a group");
   if (x->shape[1] % heads != 0)
-    return wrong_shape(command, x, "its heads must be a multiple of the heads that a row of "
-                                   "'weight' has (columns / 512)");
+    return wrong_shape(command, x,
+                       "its heads must be a multiple of the heads that a row of "
+                       "'weight' has (columns / 512)");
   const int64_t groups = x->shape[1] / heads;
   const int64_t rank = w->shape[0] / groups;
   if (w->shape[0] == 0 || w->shape[0] % groups != 0 || rank % 128 != 0 || w->shape[0] > UINT32_MAX)
-    return wrong_shape(command, w, "its rows must be groups (heads of 'x' / heads a group) times a "
-                                   "multiple of 128");
+    return wrong_shape(command, w,
+                       "its rows must be groups (heads of 'x' / heads a group) times a "
+                       "multiple of 128");
   f->tokens = (uint32_t)x->shape[0];
   f->shape = (bw_wo_a_shape){.groups = (uint32_t)groups,
                              .heads_per_group = (uint32_t)heads,
@@ -113,16 +115,17 @@ static bool find_tensors(wo_a_file *f, const char *command) {
   f->x = need(f, command, "x", "BF16", 3, "BF16 [tokens, groups * heads, 512]");
   f->positions = f->x ? need(f, command, "positions", "I64", 1, "I64 [tokens]") : NULL;
   f->rope = f->positions ? need(f, command, "rope", "F32", 2, "F32 [positions, 64]") : NULL;
-  f->weight = f->rope ? need(f, command, "weight", "F8_E4M3", 2,
-                             "F8_E4M3 [groups * rows, heads * 512]")
-                      : NULL;
+  f->weight = f->rope
+                  ? need(f, command, "weight", "F8_E4M3", 2, "F8_E4M3 [groups * rows, heads * 512]")
+                  : NULL;
   if (!f->weight)
     return false;
   const st_tensor *s = st_find(f->file, "weight_scale");
   const bool one_a_byte = s && (strcmp(s->dtype, "U8") == 0 || strcmp(s->dtype, "F8_E8M0") == 0);
-  f->weight_scale = need(f, command, "weight_scale", one_a_byte ? s->dtype : "I32", one_a_byte ? 2 : 3,
-                         "I32 [groups, inputs / 128, rows], or U8 or F8_E8M0 [groups * rows, "
-                         "inputs / 32]");
+  f->weight_scale =
+      need(f, command, "weight_scale", one_a_byte ? s->dtype : "I32", one_a_byte ? 2 : 3,
+           "I32 [groups, inputs / 128, rows], or U8 or F8_E8M0 [groups * rows, "
+           "inputs / 32]");
   return f->weight_scale != NULL;
 }
 

@@ -31,7 +31,7 @@ macro(<|trigger_at|>, 1, <|
 // Usage: poll(LABEL)
 // Until no word of chunk `index` is empty.  out: word0 .. word3.  Words are compared as
 // integers: an empty one is -0 as bf16 and a subnormal as f32, and would equal others.
-// After poll_limit rounds (0: never) it notes the chunk in *stuck, once, and gives up.
+// After poll_limit rounds (0: never) it notes the chunk in *stuck and gives up.
 macro(<|poll|>, 1, <|
 {
   .reg .b64 at;
@@ -56,20 +56,25 @@ again:
 $1:|>)
 
 // Usage: note_stuck
-// The first thread to get here writes its chunk to stuck[1], after claiming stuck[0].
+// in: word0 .. word3, some of them empty.  *stuck = the chunk's number times 16, plus one
+// bit for each empty word: never 0.  Only the first thread that gets here writes it.
 macro(<|note_stuck|>, 0, <|
 {
   .reg .b64 note;
-  .reg .b32 taken;
-  .reg .pred first, wanted;
+  .reg .b32 what, bit, before;
+  .reg .pred wanted, empty;
   pdl_wait  // before any store
   ld.param.u64 note, [stuck];
   setp.ne.u64 wanted, note, 0;
   @!wanted bra noted;
   cvta.to.global.u64 note, note;
-  atom.relaxed.gpu.global.cas.b32 taken, [note], 0, 1;
-  setp.eq.u32 first, taken, 0;
-  @first st.global.b32 [note+4], index;
+  shl.b32 what, index, 4;
+m4_for(<|W|>, 0, 3, <|
+  setp.eq.u32 empty, word<||>W, EMPTY_WORD;
+  selp.b32 bit, eval(1 << W), 0, empty;
+  or.b32 what, what, bit;
+|>)dnl
+  atom.relaxed.sys.global.cas.b32 before, [note], 0, what;
 noted:
 }|>)
 divert(0)dnl
@@ -91,11 +96,11 @@ fact(<|attr.generations|>, GENERATIONS)
 // void bw_lamport_copy(const bf16 *ring,           this rank's mailbox, generation 0
 //                      bf16 *out,                  [M, hidden], 16-byte aligned
 //                      uint32_t *steps,            steps completed; steps[1]: tickets
-//                      uint32_t *stuck,            {0, any}, or NULL: see poll_limit
+//                      uint32_t *stuck,            0 so far, or NULL: see poll_limit
 //                      uint32_t chunks,            M * hidden * 2 / 16
 //                      uint32_t generation_bytes,  2 hidden * capacity
 //                      uint32_t poll_limit,        0: poll for ever; else give up after so
-//                                                  many rounds and set stuck = {1, chunk}
+//                                                  many rounds and say so in *stuck
 //                      uint32_t flags)             bits 0-1: trigger late, at entry, after
 //                                                  the wait; bit 2: nothing read before it
 //

@@ -78,8 +78,8 @@ define(<|m4_assert_power_of_2|>,
   <|m4_defined(<|$1|>)m4_assert($1 > 0 && ($1 & ($1 - 1)) == 0, <|$1 is not a power of two|>)|>)
 
 // Usage: m4_once(FILE)
-// First line of every other library file: refuses the second inclusion, and the
-// first one before this file.
+// First line of every other library file: refuses the second inclusion.  (Included before
+// this file, a library defines nothing, and finish.awk refuses the first use of it.)
 define(<|m4_once|>,
   <|ifdef(<|BW_INCLUDED_$1|>, <|m4_error(<|$1 is included twice|>)|>)define(<|BW_INCLUDED_$1|>)|>)
 
@@ -165,7 +165,7 @@ define(<|m4_shared_field|>,
   <|m4_assert(($3 & ($3 - 1)) == 0, <|shared_field $1: alignment $3|>)dnl
 constant(<|$1|>, (SHARED_BYTES + $3 - 1) / $3 * $3)dnl
 define(<|SHARED_BYTES|>, eval($1 + $2))dnl
-format(<|//   %6d  %6d  %-12s %s|>, $1, $2, <|$1|>, <|$4|>)|>)
+format(<|//   %6d  %6d  %-15s %s|>, $1, $2, <|$1|>, <|$4|>)|>)
 define(<|SHARED_BYTES|>, 0)
 
 // ---- structure --------------------------------------------------------------------

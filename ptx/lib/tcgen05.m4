@@ -35,8 +35,15 @@ tcgen05.fence::after_thread_sync;|>)
 constant(<|DESCRIPTOR_K_MAJOR_128B|>, (1024 / 16) | (1 << 14) | (2 << 29))
 constant(<|DESCRIPTOR_SCALES|>, (128 / 16) | (1 << 14))
 
+// Usage: descriptor_start(REGISTER, ADDRESS)
+// out: REGISTER (u32) = the shared address in units of 16 bytes, 14 bits of it.  The bits
+// above may hold the rank of the CTA in its cluster; they have no place in a descriptor,
+// where they would fall into the field of the leading dimension.
+macro(<|descriptor_start|>, 2, <|
+bfe.u32 $1, $2, 4, 14;|>)
+
 // Usage: shared_descriptor(DESCRIPTOR, ADDRESS_16, UPPER)
-// in: ADDRESS_16, a shared address / 16, below 2^14.  out: DESCRIPTOR (64 bits)
+// in: ADDRESS_16, of descriptor_start or further on.  out: DESCRIPTOR (64 bits)
 macro(<|shared_descriptor|>, 3, <|
 mov.b64 $1, {$2, $3};|>)
 

@@ -65,6 +65,7 @@ remark(format(<|  %-9s accumulator: lane = weight row; column = token|>, <|0..|>
 //   tid, lane, warp   thread in the CTA, in the warp; warp in the CTA
 //   rank, n_tile      CTA in the cluster = head in the group; tile of 128 outputs
 //   first_row         first token of our tile, in the call
+//   flag_bits         parameter flags
 //   leader            predicate: the one thread that drives copies and tensor core
 //   warp0             predicate: its warp
 //
@@ -132,10 +133,11 @@ m4_if(HEADS > 1, <|dnl
   only_begin(scales_requested, leader)
   request_scales
 m4_if(HEADS > 1, <|dnl
+
+  // What the inbox will hold: our tokens rank, rank + HEADS, .. below TILE, from each head.
   expect_inbox
 |>)dnl
   only_end
-
 
   bar.sync 0;  // the barriers are ready for our threads
 m4_if(HEADS > 1, <|dnl
@@ -375,7 +377,7 @@ m4_for(<|STAGE|>, 0, STAGES - 1, <|
     .reg .b64 a, b, a_scales, b_scales;
     .reg .b32 tmem, start, at;
     ld.shared.b32 tmem, [AT(S_TMEM)];
-    shr.u32 start, smem, 4;  // descriptors count in 16 bytes
+    descriptor_start(start, smem)  // descriptors count in 16 bytes
 m4_for(<|STAGE|>, 0, STAGES - 1, <|
 
     remark(<|stage |>STAGE)
@@ -528,7 +530,7 @@ m4_if(HEADS > 1, <|dnl
 m4_for(<|SLOT|>, PART * CHUNK, m4_min(SLOTS, (PART + 1) * CHUNK) - 1, <|
 
   remark(<|token rank|>m4_if(SLOT > 0, <| + eval(SLOT * HEADS)|>))
-m4_if((SLOT + 1) * HEADS > TILE, <|dnl
+m4_if(TILE > HEADS && (SLOT + 1) * HEADS > TILE, <|dnl
   {
     .reg .pred past;
     setp.ge.u32 past, rank, eval(TILE - SLOT * HEADS);

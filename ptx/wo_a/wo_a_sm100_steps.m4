@@ -17,6 +17,8 @@ constant(<|TOKENS_PER_ITERATION|>, THREADS / TOKEN_THREADS)
 constant(<|ITERATIONS|>, m4_ceil_div(TILE, TOKENS_PER_ITERATION))
 // Tokens of the last iteration when not all threads have one, else 0.
 constant(<|LAST_TOKENS|>, TILE % TOKENS_PER_ITERATION)
+// The swizzle of the activations counts on it: iterations are 4 rows apart, 2 are 8 rows.
+m4_assert(ITERATIONS == 1 || TOKENS_PER_ITERATION == 4, <|tokens an iteration|>)
 constant(<|FIRST_ROPE_QUAD|>, (HEAD_DIM - ROPE_DIM) / 4)
 constant(<|EPILOGUE_THREADS|>, TILE_N)     // one a weight row
 constant(<|MAX_REGISTERS|>, 64)            // at 512 threads an early successor fits beside us
@@ -49,7 +51,8 @@ m4_if($2 > 0, <|send_words(to, $3, to_reduced,
   m4_list(<|WORD|>, 0, $2 - 1, <|p<||>eval($1 + WORD * HEADS)|>))|>)|>)
 
 // Usage: sum_part(PART, COUNT)
-// out: s PART _0 .. = sums over all heads, in their order, of COUNT slots from PART * CHUNK
+// out: s PART _0 .. = sums over all heads, in their order, of COUNT slots from PART * CHUNK.
+// Of a slot that this rank does not own, the sum of whatever the inbox holds: it is not used.
 macro(<|sum_part|>, 2, <|
 .reg .b32 s$1_<$2>;
 {

@@ -17,35 +17,44 @@ divert(1)dnl
 wo_a_prototype
 //
 remark(<|Launch: grid (|>HEADS<| * N/128, |>TILES<|, 1), block (|>THREADS<|, 1, 1), cluster (|>HEADS<|, 1, 1).|>)
-// CTA (c, y): token tile y; rank c % heads = the head of its group; n tile c / heads.
+// CTA (c, y): rank c % heads = the head of its group; cluster number i = y * N/128 + c / heads
+m4_if(TILES > 1, <|remark(<|has n tile i / |>TILES<| and token tile i % |>TILES<|.|>)|>, <|// has n tile i.|>)
 wo_a_fullness
 //
 // Shared memory, dynamic, the start 1024-byte aligned:
 //   offset   bytes  field
 shared_field(<|S_W|>, STAGES * W_STAGE, 1024, <|weights: stage, row, 128 bytes of K; 128B swizzle|>)
-shared_field(<|S_X|>, BLOCKS * X_BLOCK, 512, <|activations: block, 8 tokens, slot|>)
+shared_field(<|S_X|>, BLOCKS * X_BLOCK, 1024, m4_if(WIDE, <|<|activations: 64 of K, token; 128B swizzle|>|>, <|<|activations: block, slot|>|>))
 shared_field(<|S_W_SCALES|>, STAGES * SCALE_STAGE, 128, <|scale words: stage, row|>)
 shared_field(<|S_X_SCALES|>, BLOCKS * XS_BLOCK, 16, <|scales: block, token|>)
-m4_if(SPREAD, <|shared_field(<|S_ZEROS|>, 16, 16, <|the slot of a column that is not the block|>)
-|>)dnl
 shared_field(<|S_LOADED|>, STAGES * 8, 8, <|mbarrier a stage: weights are in|>)
 shared_field(<|S_SCALES_LOADED|>, 8, 8, <|mbarrier: scale words are in|>)
 m4_if(HEADS > 1, <|shared_field(<|S_REDUCED|>, 8, 8, <|mbarrier: the inbox is full|>)
 |>)dnl
+m4_if(HEADS > 1 && !INBOX_IN_WEIGHTS, <|shared_field(<|S_INBOX|>, INBOX_TOTAL, 16, <|partial sums: sender, chunk, weight row, slot|>)
+|>, <|constant(<|S_INBOX|>, S_W)|>)dnl
 divert(0)dnl
-constant(<|S_INBOX|>, S_W)
 fact(<|shared_dynamic|>, SHARED_BYTES)
 undivert(1)dnl
 //
-remark(<|The inbox (sender, chunk, weight row, slot: |>INBOX_TOTAL<| bytes) takes the place of the|>)
-remark(<|first |>eval(FREED_STAGE + 1)<| stage(s) of the weights.|>)
+// The sums of the second half of K take the place of the weights that their warp has read.
+m4_if(HEADS == 1 || INBOX_IN_WEIGHTS, <|dnl
+remark(<|The partial sums (sender, chunk, weight row, slot: |>INBOX_TOTAL<| bytes) take the place of|>)
+// weights that are used up.
+|>)dnl
 //
 // Barriers.  Every mbarrier completes one phase: its waiters ask for parity 0.
 //   S_LOADED         1 arrival with the bytes of the weight box
 //   S_SCALES_LOADED  1 arrival with the bytes of the scale box
 m4_if(HEADS > 1, <|dnl
 //   S_REDUCED        1 arrival with the bytes of all partial sums we own
-//   cluster barrier: S_REDUCED is set up, and the weights under the inbox are used up
+|>)dnl
+//   bar 1 .. 8       the two warps of 16 weight rows: the sums of the second are in
+m4_if(HEADS == 1, <|dnl
+remark(<|  bar |>BARRIER_USED_UP<|           first half of K: the weights under the sums are used up|>)
+remark(<|  bar |>BARRIER_SUMS<|            all sums are in; the first half only arrives|>)
+|>, <|dnl
+remark(<|  cluster barrier: S_REDUCED is set up|>m4_if(INBOX_IN_WEIGHTS, <|<|, the weights under the inbox are used up|>|>))
 |>)dnl
 //
 // Registers that live throughout, by role:
@@ -53,7 +62,12 @@ m4_if(HEADS > 1, <|dnl
 //   tid, lane, warp   thread in the CTA, in the warp; warp in the CTA
 //   rank, n_tile      CTA in the cluster = head in the group; tile of 128 outputs
 //   first_row         first token of our tile, in the call
+//   row_warp, k_part  of the warp: 16 weight rows of 8, half of K
 //   leader            predicate: the one thread that drives copies and triggers
+//   flag_bits         parameter flags
+//   in_eight, in_four lane 4g + q: g and q, its place in the fragments of an mma
+//
+// Measured on an H200, with H = 8 and R = 1024: TUNING.md.
 
 .version 9.0
 .target sm_90a
@@ -74,8 +88,19 @@ wo_a_entry
   mov.u32 cta, %ctaid.x;
   place_in_cluster(cta)
 m4_if(TILES > 1, <|dnl
-  mov.u32 first_row, %ctaid.y;
-  mul.lo.u32 first_row, first_row, TILE;  // TILE
+  // Clusters start in the order of their number: those with the same weights, one a tile of
+  // tokens, are neighbours, so that DRAM is read once.
+  {
+    .reg .b32 clusters, number;
+    mov.u32 number, %ctaid.y;
+    ld.param.u32 clusters, [n_total];
+    shr.u32 clusters, clusters, m4_log2(TILE_N);  // N / 128, of one tile of tokens
+    mad.lo.u32 number, number, clusters, n_tile;
+    div.u32 n_tile, number, TILES;
+    mul.lo.u32 clusters, n_tile, TILES;
+    sub.u32 first_row, number, clusters;  // number % TILES
+    mul.lo.u32 first_row, first_row, TILE;  // TILE
+  }
 |>, <|dnl
   mov.u32 first_row, 0;
 |>)dnl
@@ -116,9 +141,10 @@ m4_if(HEADS > 1, <|dnl
   request_scales
 m4_if(HEADS > 1, <|dnl
 m4_if(WHOLE_VECTORS && TILE > HEADS, <|dnl
-  // What the inbox will hold: as many words for every rank, those of missing tokens too.
-  mbarrier_arrive_expect(AT(S_REDUCED), INBOX_BYTES)
+  // What the inbox will hold: as many words for every rank, whole chunks.
+  mbarrier_arrive_expect(AT(S_REDUCED), INBOX_TOTAL)
 |>, <|dnl
+  // What the inbox will hold: our tokens rank, rank + HEADS, .. below TILE, from each head.
   expect_inbox
 |>)dnl
 |>)dnl
@@ -167,21 +193,32 @@ m4_if(!FULL, <|dnl
     add.u64 rope_from, rope_from, column;
   }
 
-  .reg .b32 x_to<||>m4_if(ITERATIONS > 1, <|, x_to_odd|>), scale_to;
+  .reg .b32 x_to<||>m4_if(WIDE, <|, x_to_next|>), scale_to;
   {
     .reg .b32 slot, part;
+m4_if(WIDE, <|dnl
+    and.b32 slot, chunk, 7;  // chunk of 8 elements in the row of 64
+    shr.u32 slot, slot, 1;
+    shl.b32 slot, slot, 1;  // first 16 bytes of its step of 16
+    xor.b32 slot, slot, first_token;  // swizzle: ^ token % 8
+    shr.u32 part, chunk, 3;
+    mad.lo.u32 x_to, part, X_ATOM, smem;  // X_ATOM
+    mad.lo.u32 x_to, first_token, X_ROW, x_to;
+    mad.lo.u32 x_to, slot, 16, x_to;
+    and.b32 part, chunk, 1;  // half of the step
+    mad.lo.u32 x_to, part, 8, x_to;
+    xor.b32 x_to_next, x_to, 16;
+|>, <|dnl
     and.b32 slot, chunk, 1;
     shl.b32 slot, slot, 1;  // first quarter
-    and.b32 part, block, 7;
+    and.b32 part, block, eval(X_TOKENS - 1);
     xor.b32 part, part, first_token;
-    mad.lo.u32 slot, part, 4, slot;  // (token ^ block % 8) * 4 + quarter
+    mad.lo.u32 slot, part, 4, slot;  // (token ^ block % X_TOKENS) * 4 + quarter
     shr.u32 part, chunk, 1;
     and.b32 part, part, 1;  // half of the block
     mad.lo.u32 x_to, block, X_BLOCK, smem;  // X_BLOCK
     mad.lo.u32 x_to, slot, 16, x_to;
     mad.lo.u32 x_to, part, 8, x_to;
-m4_if(ITERATIONS > 1, <|dnl
-    xor.b32 x_to_odd, x_to, 256;  // odd iterations: token % 8 is larger by 4
 |>)dnl
     mad.lo.u32 scale_to, block, XS_BLOCK, smem;  // XS_BLOCK
     mad.lo.u32 scale_to, first_token, 4, scale_to;
@@ -190,12 +227,15 @@ m4_if(ITERATIONS > 1, <|dnl
   }
 
   // And as part of the product: lane 4g + q has weight rows g and g + 8 of its warp's 16.
-  .reg .b32 in_eight, in_four, row;
+  .reg .b32 row_warp, k_part, in_eight, in_four, row;
+  and.b32 row_warp, warp, eval(ROW_WARPS - 1);
+  shr.u32 k_part, warp, m4_log2(ROW_WARPS);
   shr.u32 in_eight, lane, 2;  // g
   and.b32 in_four, lane, 3;  // q
-  mad.lo.u32 row, warp, WARP_ROWS, in_eight;
+  mad.lo.u32 row, row_warp, WARP_ROWS, in_eight;
 
-  .reg .b32 w_from<STAGE_BLOCKS>;
+  .reg .b32 w_from, loaded;
+  mad.lo.u32 loaded, k_part, eval(8 * PART_STAGES), smem;
   {
     .reg .b32 matrix, w_row, piece;
     shr.u32 matrix, lane, 3;  // of the four that ldmatrix reads
@@ -204,15 +244,16 @@ m4_if(ITERATIONS > 1, <|dnl
     xor.b32 piece, piece, w_row;  // swizzle
     and.b32 matrix, matrix, 1;
     mad.lo.u32 w_row, matrix, 8, w_row;
-    mad.lo.u32 w_row, warp, WARP_ROWS, w_row;
-    mad.lo.u32 w_from0, w_row, STAGE_K, smem;
-    mad.lo.u32 w_from0, piece, 16, w_from0;
-m4_for(<|STEP|>, 1, STAGE_BLOCKS - 1, <|
-    xor.b32 w_from<||>STEP, w_from0, eval(STEP * BLOCK);
-|>)dnl
+    mad.lo.u32 w_row, row_warp, WARP_ROWS, w_row;
+    mad.lo.u32 w_from, w_row, STAGE_K, smem;
+    mad.lo.u32 w_from, k_part, eval(PART_STAGES * W_STAGE), w_from;
+    mad.lo.u32 w_from, piece, 16, w_from;
   }
 
   bar.sync 0;  // the barriers are ready for our threads
+m4_if(HEADS > 1 && !INBOX_IN_WEIGHTS, <|dnl
+  cluster_arrive_relaxed  // S_REDUCED for the peers, once they waited
+|>)dnl
 
   // ---- x, positions and rope belong to earlier kernels until here ---------------------
   pdl_wait
@@ -265,24 +306,46 @@ m4_for(<|I|>, 0, ITERATIONS - 1, <|
 |>)dnl
   }
 
+m4_if(SPREAD, <|dnl
+  // ---- scales of the rows, while the loads are under way --------------------------------
+  // Lane 4g + q will have columns 2q and 2q + 1 of rows g and g + 8.
+  .reg .b32 row_scale_a<2>, row_scale_b<2>;  // T = 1: of the two columns; T = 2: of the sets
+  mbarrier_wait(AT(S_SCALES_LOADED), 0)
+  {
+    .reg .b32 at, offset, byte;
+    mad.lo.u32 at, row, 4, smem;
+    mad.lo.u32 at, k_part, eval(PART_STAGES * SCALE_STAGE), at;
+m4_if(TILE == 1, <|dnl
+    shr.u32 offset, in_four, 1;  // block 2q + i: word of q / 2
+    mad.lo.u32 at, offset, SCALE_STAGE, at;
+    and.b32 offset, in_four, 1;
+    mad.lo.u32 at, offset, 2, at;
+|>, <|dnl
+    add.u32 at, at, in_four;  // block 4 * set + q
+|>)dnl
+m4_for(<|J|>, 0, 1, <|
+    ld.shared.u8 byte, [at+eval(S_W_SCALES + J * m4_if(TILE == 1, 1, SCALE_STAGE))];  // S_W_SCALES
+    shl.b32 row_scale_a<||>J, byte, 23;
+    ld.shared.u8 byte, [at+eval(S_W_SCALES + J * m4_if(TILE == 1, 1, SCALE_STAGE) + 32)];
+    shl.b32 row_scale_b<||>J, byte, 23;
+|>)dnl
+  }
+
+|>)dnl
   // ---- rotate back, quantize, store as the tensor core wants it -------------------------
   .reg .f32 v<eval(CHUNK_ELEMENTS * ITERATIONS)>;
 m4_for(<|FIRST|>, 0, m4_ceil_div(ITERATIONS, BATCH) - 1, <|
-m4_quantize_batch(eval(FIRST * BATCH), eval(m4_min(ITERATIONS, (FIRST + 1) * BATCH) - 1), FIRST)
+  quantize_batch(FIRST * BATCH, m4_min(ITERATIONS, (FIRST + 1) * BATCH) - 1, FIRST)
 |>)dnl
-m4_if(SPREAD, <|dnl
-  {
-    .reg .pred first;
-    setp.eq.u32 first, tid, 0;
-    @first st.shared.v4.b32 [AT(S_ZEROS)], {0, 0, 0, 0};
-  }
+m4_if(WIDE, <|dnl
+  fence_shared_to_async
 |>)dnl
 
   // ---- scale bytes of rows that no token has are zero -----------------------------------
 m4_if(TILE * TILES < QS_ROWS || !FULL, <|dnl
   {
     .reg .pred mine;
-    setp.eq.u32 mine, warp, 7;
+    setp.eq.u32 mine, warp, eval(THREADS / 32 - 1);
     setp.eq.and.u32 mine, rank, eval(HEADS - 1), mine;
 m4_if(TILES > 1, <|dnl
     setp.eq.and.u32 mine, first_row, 0, mine;
@@ -291,39 +354,44 @@ m4_if(TILES > 1, <|dnl
   }
 |>)dnl
 
-  // ---- the product: a warp has 16 weight rows, all tokens -------------------------------
-  .reg .f32 zero, acc<eval(4 * SETS)>;
-  .reg .b32 x_lane;
+  // ---- the product: a warp has 16 weight rows, all tokens, half of K ----------------------
+  .reg .f32 m4_if(!WIDE, <|zero, |>)acc<eval(4 * SETS)>;
+m4_if(!WIDE, <|dnl
   mov.f32 zero, F32_ZERO;
-  mbarrier_wait(AT(S_SCALES_LOADED), 0)
+|>)dnl
 m4_if(SPREAD, <|dnl
-  .reg .b32 column_block, column_token, zeros;
-  shr.u32 column_block, in_eight, m4_log2(TILE);  // in_eight / TILE
-  and.b32 column_token, in_eight, eval(TILE - 1);  // in_eight % TILE
-  add.u32 zeros, smem, S_ZEROS;  // S_ZEROS
-  mad.lo.u32 x_lane, column_token, 64, smem;
-  mad.lo.u32 x_lane, in_four, 16, x_lane;
 m4_for(<|J|>, 0, 4 * SETS - 1, <|
   mov.f32 acc<||>J, F32_ZERO;
 |>)dnl
 |>, <|dnl
-  .reg .b32 xs_lane, scales_a<STAGES>, scales_b<STAGES>;
-  mad.lo.u32 x_lane, lane, 16, smem;
+  .reg .b32 xs_lane, m4_if(WIDE, <|x_start|>, <|x_lane|>), scales_from;
+  .reg .pred extreme;  // the long way to apply scales
+m4_if(WIDE, <|dnl
+  mad.lo.u32 x_start, k_part, eval(PART_BLOCKS / 2 * X_ATOM), smem;
+  add.u32 x_start, x_start, S_X;  // S_X
+  shr.u32 x_start, x_start, 4;  // descriptors count in 16 bytes
+|>, <|dnl
+  and.b32 x_lane, lane, eval(4 * X_TOKENS - 1);  // slot; columns past the tokens repeat them
+  mad.lo.u32 x_lane, x_lane, 16, smem;
+  mad.lo.u32 x_lane, k_part, eval(PART_BLOCKS * X_BLOCK), x_lane;
+|>)dnl
   mad.lo.u32 xs_lane, in_four, 8, smem;
+  mad.lo.u32 xs_lane, k_part, eval(PART_BLOCKS * XS_BLOCK), xs_lane;
+  mbarrier_wait(AT(S_SCALES_LOADED), 0)
   {
     // A NaN among the scales of a row makes its sums NaN from the start.
-    .reg .pred nan_a, nan_b;
     .reg .f32 start_a, start_b;
-    .reg .b32 words;
-    mad.lo.u32 words, row, 4, smem;
-m4_for(<|STAGE|>, 0, STAGES - 1, <|
-    ld.shared.b32 scales_a<||>STAGE, [words+eval(S_W_SCALES + STAGE * SCALE_STAGE)];  // S_W_SCALES
-    ld.shared.b32 scales_b<||>STAGE, [words+eval(S_W_SCALES + STAGE * SCALE_STAGE + 32)];
+    .reg .b32 scales_a<PART_STAGES>, scales_b<PART_STAGES>;
+    mad.lo.u32 scales_from, row, 4, smem;
+    mad.lo.u32 scales_from, k_part, eval(PART_STAGES * SCALE_STAGE), scales_from;
+m4_for(<|STAGE|>, 0, PART_STAGES - 1, <|
+    ld.shared.b32 scales_a<||>STAGE, [scales_from+eval(S_W_SCALES + STAGE * SCALE_STAGE)];  // S_W_SCALES
+    ld.shared.b32 scales_b<||>STAGE, [scales_from+eval(S_W_SCALES + STAGE * SCALE_STAGE + 32)];
 |>)dnl
-    flag_nan_scales(nan_a, scales_a)
-    flag_nan_scales(nan_b, scales_b)
-    selp.f32 start_a, F32_NAN, F32_ZERO, nan_a;
-    selp.f32 start_b, F32_NAN, F32_ZERO, nan_b;
+    setp.ne.u32 extreme, lane, lane;
+    inspect_scales(start_a, extreme, scales_a)
+    inspect_scales(start_b, extreme, scales_b)
+    vote.sync.any.pred extreme, extreme, 0xffffffff;
 m4_for(<|J|>, 0, SETS - 1, <|
     mov.f32 ACC(J, 0), start_a;
     mov.f32 ACC(J, 1), start_a;
@@ -333,35 +401,148 @@ m4_for(<|J|>, 0, SETS - 1, <|
   }
 |>)dnl
   bar.sync 0;  // the activations are in
-m4_for(<|STAGE|>, 0, STAGES - 1, <|
+m4_if(SPREAD, <|dnl
 
-  remark(<|stage |>STAGE)
-  mbarrier_wait(LOADED(STAGE), 0)
-m4_if(STAGE == STAGES - 1, <|dnl
+  // Where B of our column is, for all blocks that share one.
+  .reg .b32 b<4>, x_at;
+  {
+    .reg .b32 column_block, token, part;
+    shr.u32 column_block, in_eight, m4_log2(TILE);  // column = block * T + token
+    and.b32 token, in_eight, eval(TILE - 1);
+    and.b32 part, column_block, eval(X_TOKENS - 1);
+    xor.b32 part, part, token;
+    mad.lo.u32 x_at, part, 64, smem;
+    mad.lo.u32 x_at, in_four, 16, x_at;  // slot ^ block % X_TOKENS
+    mad.lo.u32 part, k_part, PART_BLOCKS, column_block;
+    mad.lo.u32 x_at, part, X_BLOCK, x_at;  // X_BLOCK
+  }
+|>)dnl
+m4_if(WIDE, <|dnl
+
+  // A loop, two blocks a turn: unrolled, ptxas runs out of registers.
+  {
+    .reg .pred more<||>m4_if(INBOX_IN_WEIGHTS, <|, freed|>);
+    .reg .b32 turn;
+    mov.u32 turn, 0;
+next_blocks:
+    mbarrier_wait(loaded+S_LOADED, 0)
+    {
+      .reg .b32 w<eval(4 * TURN_BLOCKS)>, scales_a, scales_b;
+      load_blocks(0, 0, TURN_BLOCKS - 1)
+      ld.shared.b32 scales_a, [scales_from+S_W_SCALES];  // S_W_SCALES
+      ld.shared.b32 scales_b, [scales_from+eval(S_W_SCALES + 32)];
+      {
+        .reg .b32 shift;
+        and.b32 shift, turn, 1;
+        shl.b32 shift, shift, 4;  // the second two bytes
+        shr.u32 scales_a, scales_a, shift;
+        shr.u32 scales_b, scales_b, shift;
+      }
+m4_if(BOTH_AT_ONCE, <|dnl
+      .reg .b32 a<8>, f<8>;
+      .reg .f32 d<eval(4 * N8)>, e<eval(4 * N8)>;
+      start_wide(0, d, a)
+      start_wide(1, e, f)
+      wgmma.wait_group.sync.aligned 1;
+      add_scaled(0, d)
+      wgmma.wait_group.sync.aligned 0;
+      add_scaled(1, e)
+|>, <|dnl
+      .reg .b32 a<8>;
+      .reg .f32 d<eval(4 * N8)>;
+m4_for(<|STEP|>, 0, TURN_BLOCKS - 1, <|
+      start_wide(STEP, d, a)
+      wgmma.wait_group.sync.aligned 0;
+      add_scaled(STEP, d)
+|>)dnl
+|>)dnl
+    }
+    add.u32 xs_lane, xs_lane, eval(TURN_BLOCKS * XS_BLOCK);
+    add.u32 x_start, x_start, eval(X_ATOM / 16);
+    xor.b32 w_from, w_from, eval(2 * BLOCK);
+    {
+      .reg .b32 next_stage;
+      and.b32 next_stage, turn, 1;
+      mad.lo.u32 w_from, next_stage, W_STAGE, w_from;  // W_STAGE
+      mad.lo.u32 scales_from, next_stage, SCALE_STAGE, scales_from;  // SCALE_STAGE
+      mad.lo.u32 loaded, next_stage, 8, loaded;
+    }
+m4_if(INBOX_IN_WEIGHTS, <|dnl
+    setp.eq.u32 freed, turn, eval((FREED_STAGE + 1) * STAGE_BLOCKS / TURN_BLOCKS - 1);
+    warps_begin(stage_freed, freed)
+    cluster_arrive
+    warps_end
+|>)dnl
+    add.u32 turn, turn, 1;
+    setp.lt.u32 more, turn, eval(PART_BLOCKS / TURN_BLOCKS);
+    @more bra.uni next_blocks;
+  }
+  pdl_trigger_if(trigger_late)
+|>, <|dnl
+m4_for(<|STAGE|>, 0, PART_STAGES - 1, <|
+
+  remark(<|stage |>STAGE<| of our half|>)
+  mbarrier_wait(loaded+eval(S_LOADED + 8 * STAGE), 0)
+m4_if(STAGE == PART_STAGES - 1, <|dnl
   pdl_trigger_if(trigger_late)
 |>)dnl
-m4_for(<|STEP|>, 0, STAGE_BLOCKS - 1, <|
-  m4_if(SPREAD, <|multiply_spread(STAGE, STEP)|>, <|multiply_scaled(STAGE, STEP)|>)
+  {
+    .reg .b32 w<eval(4 * STAGE_BLOCKS)>;
+m4_if(!SPREAD, <|dnl
+    .reg .b32 scales_a, scales_b;
+    ld.shared.b32 scales_a, [scales_from+eval(S_W_SCALES + STAGE * SCALE_STAGE)];  // S_W_SCALES
+    ld.shared.b32 scales_b, [scales_from+eval(S_W_SCALES + STAGE * SCALE_STAGE + 32)];
 |>)dnl
-m4_if(HEADS > 1 && STAGE == FREED_STAGE, <|dnl
-  cluster_arrive
+m4_for(<|STEP|>, 0, STAGE_BLOCKS - 1, <|
+m4_if(SPREAD, <|m4_if((STAGE_BLOCKS * STAGE + STEP) % COLUMN_BLOCKS == 0, <|dnl
+    ld.shared.v4.b32 {b0, b1, b2, b3}, [x_at+eval(S_X + (STAGE_BLOCKS * STAGE + STEP) * X_BLOCK)];  // S_X
+|>)|>)dnl
+m4_if(STEP % LOAD_BLOCKS == 0, <|dnl
+    load_blocks(STAGE, STEP, STEP + LOAD_BLOCKS - 1)
+|>)dnl
+    m4_if(SPREAD, <|multiply_spread(STAGE, STEP)|>, <|multiply_narrow(STAGE, STEP)|>)
+|>)dnl
+  }
 |>)dnl
 |>)dnl
 
+
   // ---- the partial sums -----------------------------------------------------------------
-m4_if(SPREAD, <|dnl
-  // Lane 4g + q has columns 2q and 2q + 1 of rows g and g + 8.
-m4_for(<|SET|>, 0, SETS - 1, <|
-m4_for(<|ODD|>, 0, 1, <|
+m4_if(WIDE, <|dnl
+  // Registers are scarce in the product: what follows from the thread number is computed
+  // anew, from a number that ptxas cannot know to be the same (%ctaid.z is 0).
   {
-    .reg .b32 ws_at, xs_at, ws_a, ws_b, xs;
-    spread_scales(SET, ODD, ws_at, xs_at)
-    ld.shared.u8 ws_a, [ws_at+S_W_SCALES];  // S_W_SCALES
-    ld.shared.u8 ws_b, [ws_at+eval(S_W_SCALES + 32)];
-    ld.shared.u32 xs, [xs_at+S_X_SCALES];  // S_X_SCALES
-    apply_scales(ACC(SET, ODD), ws_a, xs)
-    apply_scales(ACC(SET, 2 + ODD), ws_b, xs)
+    .reg .b32 nothing;
+    mov.u32 nothing, %ctaid.z;
+    mov.u32 tid, %tid.x;
+    add.u32 tid, tid, nothing;
   }
+  and.b32 lane, tid, 31;
+  shr.u32 warp, tid, 5;
+  and.b32 row_warp, warp, eval(ROW_WARPS - 1);
+  shr.u32 k_part, warp, m4_log2(ROW_WARPS);
+  shr.u32 in_eight, lane, 2;
+  and.b32 in_four, lane, 3;
+  mad.lo.u32 row, row_warp, WARP_ROWS, in_eight;
+|>)dnl
+m4_if(SPREAD, <|dnl
+  .reg .b32 token_scale<4>;
+  {
+    .reg .b32 at;
+    mad.lo.u32 at, k_part, eval(PART_BLOCKS * XS_BLOCK), smem;
+    mad.lo.u32 at, in_four, eval(COLUMN_BLOCKS / 4 * XS_BLOCK), at;
+m4_for(<|SET|>, 0, SETS - 1, <|
+m4_for(<|J|>, 0, 1, <|
+    ld.shared.b32 token_scale<||>eval(2 * SET + J), [at+eval(S_X_SCALES + m4_if(TILE == 1, J * XS_BLOCK, SET * COLUMN_BLOCKS * XS_BLOCK + 4 * J))];  // S_X_SCALES
+|>)dnl
+|>)dnl
+  }
+  .reg .f32 total<eval(4 * SETS)>;
+m4_for(<|SET|>, 0, SETS - 1, <|
+m4_for(<|J|>, 0, 3, <|
+  start_of_scale(total<||>eval(4 * SET + J), m4_if(J / 2, row_scale_b, row_scale_a)<||>m4_if(TILE == 1, eval(J % 2), SET))
+  add_scaled_evenly(total<||>eval(4 * SET + J), ACC(SET, J), m4_if(J / 2, row_scale_b, row_scale_a)<||>m4_if(TILE == 1, eval(J % 2), SET), token_scale<||>eval(2 * SET + J % 2))
+  mov.f32 ACC(SET, J), total<||>eval(4 * SET + J);
 |>)dnl
 |>)dnl
 m4_for(<|SET|>, 1, SETS - 1, <|
@@ -384,17 +565,42 @@ m4_if(K % 2 == 0 || TILE == 2, <|dnl
 |>)dnl
 |>)dnl
   }
-|>, <|dnl
-m4_for(<|J|>, 0, 4 * SETS - 1, <|
-  mul.rn.f32 acc<||>J, acc<||>J, F32_2_POWER_15;
+|>)dnl
+
+  // The second half of K to the first, over the weights that this warp alone has read.
+  {
+    .reg .pred second_half;
+    .reg .b32 sums, pair;
+    mad.lo.u32 sums, row_warp, eval(WARP_ROWS * STAGE_K), smem;
+    mad.lo.u32 sums, lane, 16, sums;
+    add.u32 sums, sums, eval(S_W + PART_STAGES * W_STAGE);  // S_W, first stage of the half
+    add.u32 pair, row_warp, 1;
+    setp.ne.u32 second_half, k_part, 0;
+    warps_begin(second_half_sent, second_half)
+    bar.warp.sync 0xffffffff;  // all lanes have read
+m4_for(<|SET|>, 0, m4_if(SPREAD, 0, SETS - 1), <|
+    st.shared.v4.f32 [sums+eval(512 * SET)], {m4_list(<|J|>, 0, 3, <|ACC(SET, J)|>)};
+|>)dnl
+    bar.arrive pair, 64;
+    bra.uni send_done;
+    warps_end
+    bar.sync pair, 64;
+    {
+      .reg .f32 other<4>;
+m4_for(<|SET|>, 0, m4_if(SPREAD, 0, SETS - 1), <|
+      ld.shared.v4.f32 {m4_list(<|J|>, 0, 3, <|other<||>J|>)}, [sums+eval(512 * SET)];
+m4_for(<|J|>, 0, 3, <|
+      add.rn.f32 ACC(SET, J), ACC(SET, J), other<||>J;
 |>)dnl
 |>)dnl
+    }
+  }
 
   // ---- every token of the tile to its owner, token t to rank t % heads -------------------
 m4_if(HEADS > 1, <|dnl
-  cluster_wait  // of every peer, S_REDUCED is ready and the inbox is free
+  cluster_wait  // every peer is ready to receive
 |>, <|dnl
-  bar.sync 0;  // the weights under the inbox are used up
+  bar.sync BARRIER_USED_UP, eval(ROW_WARPS * 32);  // the weights under the sums
 |>)dnl
   {
     .reg .b32 inbox;  // of our rows, as a sender
@@ -423,12 +629,19 @@ m4_if(TILE == 2, <|dnl
     send_value(value, token, inbox)
     only_end
 |>, WHOLE_VECTORS, <|dnl
-    // Column 2q + i of every group of 8 tokens belongs to rank 2q + i.
+    // Column 2q + i of every group of 8 tokens belongs to rank 2q + i.  Three words go as
+    // four, the last one twice: two instructions took twice as long.
     mad.lo.u32 inbox, row, eval(CHUNK * 4), inbox;
 m4_for(<|ODD|>, 0, 1, <|
     {
       .reg .b32 owner, to, to_reduced;
       mad.lo.u32 owner, in_four, 2, ODD;
+m4_if(TILE % MMA_N && N8 > 1, <|dnl
+      .reg .pred exists;  // of the last group; other columns hold nothing
+      setp.lt.u32 exists, owner, eval(TILE % MMA_N);
+      selp.f32 ACC(N8 - 1, ODD), ACC(N8 - 1, ODD), F32_ZERO, exists;
+      selp.f32 ACC(N8 - 1, 2 + ODD), ACC(N8 - 1, 2 + ODD), F32_ZERO, exists;
+|>)dnl
 m4_if(TILE < HEADS, <|dnl
       .reg .pred sends;
       setp.lt.u32 sends, owner, TILE;  // TILE
@@ -437,8 +650,8 @@ m4_if(TILE < HEADS, <|dnl
       peer_address(to, inbox, owner)
       add.u32 to_reduced, smem, S_REDUCED;  // S_REDUCED
       peer_address(to_reduced, to_reduced, owner)
-      send_words(to, S_INBOX, to_reduced, m4_list(<|J|>, 0, N8 - 1, <|ACC(J, ODD)|>))
-      send_words(to, eval(S_INBOX + 8 * CHUNK * 4), to_reduced, m4_list(<|J|>, 0, N8 - 1, <|ACC(J, 2 + ODD)|>))
+      send_words(to, S_INBOX, to_reduced, m4_list(<|J|>, 0, CHUNK - 1, <|ACC(m4_min(J, N8 - 1), ODD)|>))
+      send_words(to, eval(S_INBOX + 8 * CHUNK * 4), to_reduced, m4_list(<|J|>, 0, CHUNK - 1, <|ACC(m4_min(J, N8 - 1), 2 + ODD)|>))
 m4_if(TILE < HEADS, <|dnl
       only_end
 |>)dnl
@@ -470,6 +683,18 @@ m4_if(MMA_N * (GROUP + 1) > TILE, <|dnl
 |>)dnl
   }
 
+m4_if(HEADS > 1, <|dnl
+  exit;  // st.async takes registers along: nothing of ours is needed any more
+
+send_done:
+  cluster_wait  // every thread that arrived waits
+|>, <|dnl
+  bar.arrive BARRIER_SUMS, THREADS;
+  exit;
+
+send_done:
+|>)dnl
+
   // ---- who sums what: thread = one weight row, half of the words of a chunk --------------
   .reg .pred lane0;
   .reg .b32 n, n_row, quarter, part, out_row, end, inbox_row;
@@ -484,12 +709,13 @@ m4_if(HEADS > 1 && TILE < HEADS, <|dnl
 m4_if(SUM_HALVES == 1 && HEADS > 1, <|dnl
   {
     .reg .pred idle;
-    setp.ge.u32 idle, tid, TILE_N;  // TILE_N
+    setp.ge.u32 idle, tid, eval(FIRST_SUM_THREAD + TILE_N);
     @idle exit;
   }
 |>)dnl
   and.b32 n_row, tid, eval(TILE_N - 1);
   shr.u32 part, tid, m4_log2(TILE_N);
+  and.b32 part, part, 1;
   shr.u32 quarter, n_row, 5;
   setp.eq.u32 lane0, lane, 0;
   mad.lo.u32 inbox_row, n_row, eval(CHUNK * 4), smem;
@@ -526,11 +752,11 @@ m4_if(HEADS > 1, <|dnl
   mbarrier_wait_cluster(AT(S_REDUCED), 0)
   bar.warp.sync 0xffffffff;
 |>, <|dnl
-  bar.sync 0;  // the inbox is full
+  bar.sync BARRIER_SUMS, THREADS;  // the sums are in
 m4_if(SUM_HALVES == 1, <|dnl
   {
     .reg .pred idle;
-    setp.ge.u32 idle, tid, TILE_N;  // TILE_N
+    setp.ge.u32 idle, tid, eval(FIRST_SUM_THREAD + TILE_N);
     @idle exit;
   }
 |>)dnl

@@ -13,55 +13,84 @@ constant(<|STAGE_BLOCKS|>, STAGE_K / BLOCK)
 constant(<|MMA_N|>, 8)                     // token columns of one mma
 constant(<|N8|>, m4_ceil_div(TILE, MMA_N)) // groups of 8 tokens
 
-// One or two tokens: the columns of an mma hold several blocks of K of each token, and its
-// accumulators need no scaling before the end.  COLUMN_BLOCKS blocks share an accumulator.
+// Three ways to multiply:
+//   SPREAD    1 or 2 tokens: the 8 columns of an mma.sync are 8 / T blocks of K of each token,
+//             and of each product only the columns of its own block are kept.  So B is loaded
+//             once and scales are applied once, at the end.  COLUMN_BLOCKS blocks share a B.
+//   WIDE      more than 8 tokens: wgmma, which reads B from shared memory for 64 rows at once
+//   else      mma.sync, one column a token
 constant(<|SPREAD|>, TILE <= 2)
+constant(<|WIDE|>, N8 >= 2)
 constant(<|COLUMN_BLOCKS|>, MMA_N / m4_min(TILE, MMA_N))
-constant(<|SETS|>, m4_if(SPREAD, BLOCKS / COLUMN_BLOCKS, N8))  // accumulators of 4 registers
 
-// Threads: 64 quantize one token, 8 elements each; a warp multiplies 16 weight rows.
+// Threads: 64 quantize one token, 8 elements each.  A warp multiplies 16 weight rows by all
+// tokens over half of K: more warps hide the latencies better.
 constant(<|CHUNK_ELEMENTS|>, 8)
 constant(<|TOKEN_THREADS|>, HEAD_DIM / CHUNK_ELEMENTS)
-constant(<|THREADS|>, 256)
+constant(<|THREADS|>, 512)
 constant(<|WARP_ROWS|>, 16)
-m4_assert(THREADS / 32 * WARP_ROWS == TILE_N, <|a warp for every 16 rows|>)
+constant(<|ROW_WARPS|>, TILE_N / WARP_ROWS)
+constant(<|K_PARTS|>, THREADS / 32 / ROW_WARPS)
+constant(<|PART_STAGES|>, STAGES / K_PARTS)
+constant(<|PART_BLOCKS|>, PART_STAGES * STAGE_BLOCKS)
+m4_assert(K_PARTS == 2 && PART_BLOCKS == 8, <|two halves of K|>)
+constant(<|LOAD_BLOCKS|>, m4_if(SPREAD, 2, STAGE_BLOCKS))  // blocks whose weights are loaded ahead
+constant(<|TURN_BLOCKS|>, 2)               // WIDE: blocks a turn of the loop
+constant(<|BOTH_AT_ONCE|>, N8 == 2)        // more tokens: no faster, or out of registers
+constant(<|SETS|>, m4_if(SPREAD, PART_BLOCKS / COLUMN_BLOCKS, N8))  // accumulators of 4 registers
 constant(<|TOKENS_PER_ITERATION|>, THREADS / TOKEN_THREADS)
 constant(<|ITERATIONS|>, m4_ceil_div(TILE, TOKENS_PER_ITERATION))
 // Tokens of the last iteration when not all threads have one, else 0.
 constant(<|LAST_TOKENS|>, TILE % TOKENS_PER_ITERATION)
 constant(<|ROTARY_CHUNK|>, (HEAD_DIM - ROPE_DIM) / CHUNK_ELEMENTS)
-constant(<|BATCH|>, 4)                     // iterations whose cosines are held at a time
-// Default place of the trigger: 0 late, 1 entry, 2 after the wait.
-constant(<|TRIGGER|>, ifdef(<|BW_TRIGGER|>, <|BW_TRIGGER|>, 1))
-constant(<|MAX_REGISTERS|>, 128)           // an early successor fits beside us
+constant(<|BATCH|>, 2)                     // iterations whose cosines are held at a time
+// Default place of the trigger, after the wait: the fastest on an H200 (TUNING.md).
+constant(<|TRIGGER|>, 2)
+// Two CTAs fit on an SM with 64 registers a thread; three, where shared memory allows, with 40.
+constant(<|MAX_REGISTERS|>, m4_if(TILE == 2 || TILE > 4, 64, 40))
 
-// Activations, f16, as the B operands of the mma: block, group of 8 tokens, slot.  A slot is
-// the 16 bytes of a lane, elements 4q..4q+3 and 16+4q..16+4q+3 of a block.  Slot of token g
-// (of 8) and quarter q: (g ^ block % 8) * 4 + q, so that the stores of a warp spread over
-// the banks.
-constant(<|X_GROUP|>, 8 * 4 * 16)
-constant(<|X_BLOCK|>, N8 * X_GROUP)
+// Activations, f16, as B operands.  Each block keeps its order of K from ldmatrix, which gives
+// lane 4g + q bytes 4q..4q+3 and 16+4q..16+4q+3 of the weights: of the two steps of 16 that
+// make a block the first is elements 0..15, in the order 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, ..
+//   WIDE   for wgmma: K-major, 128B swizzle; two blocks a row of 128 bytes
+//   else   for mma.sync: block, slot.  A slot is the 16 bytes of a lane.  Slot of token t and
+//          quarter q: (t ^ block % X_TOKENS) * 4 + q, so that stores of a warp spread over
+//          the banks
+constant(<|X_TOKENS|>, m4_if(WIDE, N8 * MMA_N, m4_power_of_2(TILE)))
+constant(<|X_BLOCK|>, X_TOKENS * BLOCK * 2)
+constant(<|X_ROW|>, 128)
+constant(<|X_ATOM|>, N8 * 8 * X_ROW)
 constant(<|XS_BLOCK|>, N8 * MMA_N * 4)
+// Upper word of a descriptor: 1024 bytes from 8 rows to the next, 128B swizzle.
+constant_text(<|DESCRIPTOR_K_MAJOR_128B|>, 0x40000040)
 
-// The inbox takes the place of the first stages of the weights, which every CTA has done
-// with long before the first peer sends: the cluster barrier says so.
 constant(<|INBOX_TOTAL|>, HEADS * INBOX_PEER)
+// Where shared memory would not hold two CTAs otherwise, the inbox takes the place of the
+// first stage of the weights, which every CTA has done with long before the first peer
+// sends: the cluster barrier says so.
+constant(<|INBOX_IN_WEIGHTS|>, HEADS > 1 && N8 == 4)
+m4_assert(INBOX_TOTAL <= PART_STAGES * W_STAGE, <|the inbox does not fit in the weights|>)
 constant(<|FREED_STAGE|>, m4_ceil_div(INBOX_TOTAL, W_STAGE) - 1)
-m4_assert(FREED_STAGE < STAGES, <|the inbox does not fit in the weights|>)
 // With 8 heads a lane has all slots of a rank: one vector, as long for every owner.
 constant(<|WHOLE_VECTORS|>, HEADS == MMA_N && !SPREAD)
 
-// Summing: the two halves of the CTA share the words of a chunk.
+// Named barriers; 0 is that of all threads, 1 + w that of the two warps of 16 weight rows.
+constant(<|BARRIER_SUMS|>, ROW_WARPS + 1)
+constant(<|BARRIER_USED_UP|>, ROW_WARPS + 2)
+
+// Summing: by the warps of the second half of K, one thread a weight row and half of the
+// words of a chunk, while those of the first send.
+constant(<|SUM_THREADS|>, 256)
+constant(<|FIRST_SUM_THREAD|>, THREADS - SUM_THREADS)
 constant(<|SUM_WORDS|>, m4_max(1, CHUNK / 2))
 constant(<|SUM_HALVES|>, m4_if(CHUNK > 1, 2, 1))
 
-// Scales below stand for 2^15 times less, so that a product of 32 with the scale of the
-// activations alone stays within f32: at most 2^23 * 2^(126 - 15).  The last step undoes it.
-constant(<|SCALE_SHIFT|>, 15)
-constant_text(<|F32_2_POWER_15|>, 0f47000000)
+// A sum of 32 products is below 2^23 and a multiple of 2^-18: times 2^(e - 127) it is exact in
+// f32 for every scale byte e up to 231.  Warps with larger ones take the long way.
+constant(<|LARGEST_PLAIN_SCALE|>, 231)
 constant_text(<|F32_NAN|>, 0f7FFFFFFF)
 
-// Element J of the chunk of iteration I; the batch of iterations.
+// Element J of the chunk of iteration I; element J of accumulator I.
 define(<|V|>, <|v<||>eval(CHUNK_ELEMENTS * ($1) + $2)|>)
 define(<|ACC|>, <|acc<||>eval(4 * ($1) + $2)|>)
 
@@ -131,18 +160,20 @@ m4_for(<|J|>, 0, CHUNK_ELEMENTS - 1, <|
   f16x2_of_e4m3x4(h0, h1, codes)
   e4m3x4(codes, V($1, 4), V($1, 5), V($1, 6), V($1, 7))
   f16x2_of_e4m3x4(h2, h3, codes)
-  st.shared.v2.b32 [m4_if($1 % 2, <|x_to_odd|>, <|x_to|>)+eval(S_X + X_GROUP * ($1 / 2))], {h0, h1};  // S_X
-  st.shared.v2.b32 [m4_if($1 % 2, <|x_to_odd|>, <|x_to|>)+eval(S_X + X_GROUP * ($1 / 2) + 16)], {h2, h3};
-m4_if(!SPREAD, <|dnl
-  sub.u32 scale, scale, SCALE_SHIFT;  // SCALE_SHIFT
-  shl.b32 scale, scale, 23;  // as f32
+m4_if(WIDE, <|dnl
+  st.shared.v2.b32 [x_to+eval(S_X + $1 * 8 * X_ROW)], {h0, h2};  // S_X
+  st.shared.v2.b32 [x_to_next+eval(S_X + $1 * 8 * X_ROW)], {h1, h3};
+|>, <|dnl
+  st.shared.v2.b32 [x_to+S_X], {h0, h1};  // S_X
+  st.shared.v2.b32 [x_to+eval(S_X + 16)], {h2, h3};
 |>)dnl
+  shl.b32 scale, scale, 23;  // as f32
   @first_of_4 st.shared.b32 [scale_to+eval(S_X_SCALES + 4 * TOKENS_PER_ITERATION * $1)], scale;  // S_X_SCALES
 }|>)
 
-// Usage: m4_quantize_batch(FIRST, LAST, NUMBER)
-// Iterations FIRST .. LAST: loads their cosines, rotates and quantizes.
-define(<|m4_quantize_batch|>, <|dnl
+// Usage: quantize_batch(FIRST, LAST, NUMBER)
+// Iterations FIRST .. LAST, the batch of that NUMBER: loads their cosines, rotates, quantizes.
+macro(<|quantize_batch|>, 3, <|
   {
     .reg .f32 cosine<eval(4 * ($2 - $1 + 1))>, sine<eval(4 * ($2 - $1 + 1))>;
     warps_begin(rope_requested$3, rotary_warp)
@@ -185,17 +216,24 @@ m4_if(IS_LAST(I), <|dnl
 
 // ---- the product ----------------------------------------------------------------------
 
-// Usage: load_block(STAGE, STEP)
-// out: a0 .. a7, the A operands (f16) of block STEP of the stage for two mma
-macro(<|load_block|>, 2, <|
+// Usage: load_blocks(STAGE, FIRST, LAST)
+// out: w(4 FIRST) .. w(4 LAST + 3), blocks FIRST .. LAST of the warp's stage number STAGE
+macro(<|load_blocks|>, 3, <|
+m4_for(<|I|>, $2, $3, <|
 {
-  .reg .b32 w<4>;
-  ldmatrix.sync.aligned.m8n8.x4.shared.b16 {w0, w1, w2, w3}, [w_from<||>$2+eval(S_W + W_STAGE * $1)];  // S_W
-  f16x2_of_e4m3x4(a0, a2, w0)
-  f16x2_of_e4m3x4(a1, a3, w1)
-  f16x2_of_e4m3x4(a4, a6, w2)
-  f16x2_of_e4m3x4(a5, a7, w3)
-}|>)
+  .reg .b32 at;
+  xor.b32 at, w_from, eval(I * BLOCK);
+  ldmatrix.sync.aligned.m8n8.x4.shared.b16 {m4_list(<|J|>, 4 * I, 4 * I + 3, <|w<||>J|>)}, [at+eval(S_W + W_STAGE * $1)];  // S_W
+}
+|>)dnl|>)
+
+// Usage: widen_block(STEP, A)
+// out: A0 .. A7, the A operands (f16) of block STEP of those loaded, for two mma
+macro(<|widen_block|>, 2, <|
+f16x2_of_e4m3x4($2<||>0, $2<||>2, w<||>eval(4 * $1))
+f16x2_of_e4m3x4($2<||>1, $2<||>3, w<||>eval(4 * $1 + 1))
+f16x2_of_e4m3x4($2<||>4, $2<||>6, w<||>eval(4 * $1 + 2))
+f16x2_of_e4m3x4($2<||>5, $2<||>7, w<||>eval(4 * $1 + 3))|>)
 
 // Usage: mma_f16(D, A, B, C)
 // Names of registers without their numbers: D0..3 = A0..3 * B0..1 + C0..3
@@ -211,109 +249,140 @@ m4_if($3 < 3, <|shl.b32 $1, $2, eval(23 - 8 * $3);|>, <|shr.u32 $1, $2, 1;|>)
 and.b32 $1, $1, 0x7f800000;
 max.u32 $1, $1, 0x00400000;  // byte 0 is 2^-127|>)
 
-// Usage: multiply_scaled(STAGE, STEP)
-// One block of K: acc += (A * B) * scale of the tokens * scale of the rows
-macro(<|multiply_scaled|>, 2, <|
+// Usage: add_scaled(STEP, D)
+// Of block STEP from xs_lane, with the products D0 ..: acc += D * scale of the rows * scale of the tokens.  in: scales_a, scales_b, extreme, xs_lane
+macro(<|add_scaled|>, 2, <|
 {
-  .reg .b32 a<8>, x_at, row_a, row_b;
-  load_block($1, $2)
-  row_scale(row_a, scales_a<||>$1, $2)
-  row_scale(row_b, scales_b<||>$1, $2)
-  xor.b32 x_at, x_lane, eval((STAGE_BLOCKS * $1 + $2) % 8 << 6);  // slot ^ block % 8
+  .reg .b32 row_a, row_b, token<eval(2 * N8)>;
+  row_scale(row_a, scales_a, eval($1 % STAGE_BLOCKS))
+  row_scale(row_b, scales_b, eval($1 % STAGE_BLOCKS))
 m4_for(<|GROUP|>, 0, N8 - 1, <|
-  {
-    .reg .b32 b<4>;
-    .reg .f32 d<4>, token_even, token_odd;
-    ld.shared.v4.b32 {b0, b1, b2, b3}, [x_at+eval(S_X + (STAGE_BLOCKS * $1 + $2) * X_BLOCK + GROUP * X_GROUP)];  // S_X
-    ld.shared.v2.f32 {token_even, token_odd}, [xs_lane+eval(S_X_SCALES + (STAGE_BLOCKS * $1 + $2) * XS_BLOCK + GROUP * 32)];  // S_X_SCALES
-    mma_f16(d, 0, 0, b, 0, zero, 0)
-    mma_f16(d, 0, 4, b, 2, d, 0)
-    mul.rn.f32 d0, d0, token_even;
-    mul.rn.f32 d1, d1, token_odd;
-    mul.rn.f32 d2, d2, token_even;
-    mul.rn.f32 d3, d3, token_odd;
-    fma.rn.f32 ACC(GROUP, 0), d0, row_a, ACC(GROUP, 0);
-    fma.rn.f32 ACC(GROUP, 1), d1, row_a, ACC(GROUP, 1);
-    fma.rn.f32 ACC(GROUP, 2), d2, row_b, ACC(GROUP, 2);
-    fma.rn.f32 ACC(GROUP, 3), d3, row_b, ACC(GROUP, 3);
-  }
+  ld.shared.v2.b32 {token<||>eval(2 * GROUP), token<||>eval(2 * GROUP + 1)}, [xs_lane+eval(S_X_SCALES + $1 * XS_BLOCK + GROUP * 32)];  // S_X_SCALES
 |>)dnl
+  @extreme bra.uni long_way;
+m4_for(<|J|>, 0, 4 * N8 - 1, <|
+  mul.rn.f32 $2<||>J, $2<||>J, m4_if(J / 2 % 2, row_b, row_a);
+|>)dnl
+m4_for(<|J|>, 0, 4 * N8 - 1, <|
+  fma.rn.f32 acc<||>J, $2<||>J, TOKEN(J), acc<||>J;
+|>)dnl
+  bra.uni added;
+long_way:
+m4_for(<|J|>, 0, 4 * N8 - 1, <|
+  add_scaled_evenly(acc<||>J, $2<||>J, m4_if(J / 2 % 2, row_b, row_a), TOKEN(J))
+|>)dnl
+added:
+}|>)
+// The scale of the token of element J of a product.
+define(<|TOKEN|>, <|token<||>eval(($1) / 4 * 2 + ($1) % 2)|>)
+
+// Usage: add_scaled_evenly(SUM, VALUE, ROW_SCALE, TOKEN_SCALE)
+// SUM += VALUE * ROW_SCALE * TOKEN_SCALE, for all scales: as two factors that share the
+// exponent evenly, so that neither step leaves f32 unless the result does.
+macro(<|add_scaled_evenly|>, 4, <|
+{
+  .reg .b32 exponent, factor;
+  .reg .f32 value;
+  shr.u32 exponent, $3, 23;
+  shr.u32 factor, $4, 23;
+  add.u32 exponent, exponent, factor;  // + 254; a token has at least 85
+  shr.u32 factor, exponent, 1;
+  sub.u32 exponent, exponent, factor;
+  shl.b32 factor, factor, 23;
+  shl.b32 exponent, exponent, 23;
+  mul.rn.f32 value, $2, factor;
+  fma.rn.f32 $1, value, exponent, $1;
 }|>)
 
+// Usage: multiply_narrow(STAGE, STEP)
+// Block STEP of the warp's stage STAGE: acc += (A * B) * scales, by mma.sync
+macro(<|multiply_narrow|>, 2, <|
+{
+  .reg .b32 a<8>, b<4>, x_at;
+  .reg .f32 d<4>;
+  widen_block($2, a)
+  xor.b32 x_at, x_lane, eval((STAGE_BLOCKS * $1 + $2) % X_TOKENS << 6);  // slot ^ block % X_TOKENS
+  ld.shared.v4.b32 {b0, b1, b2, b3}, [x_at+eval(S_X + (STAGE_BLOCKS * $1 + $2) * X_BLOCK)];  // S_X
+  mma_f16(d, 0, 0, b, 0, zero, 0)
+  mma_f16(d, 0, 4, b, 2, d, 0)
+  add_scaled(eval(STAGE_BLOCKS * $1 + $2), d)
+}|>)
+
+// Usage: start_wide(STEP, D, A)
+// The same by wgmma: starts D0 .. = the products of block STEP of a turn's two, a group of
+// their own.  A0 .. A7: registers for it.  in: x_start, the low word of the descriptor of the
+// first
+macro(<|start_wide|>, 3, <|
+{
+  .reg .b32 start;
+  .reg .b64 b;
+  widen_block($1, $3)
+  wgmma.fence.sync.aligned;
+  add.u32 start, x_start, eval($1 * 64 / 16);
+  mov.b64 b, {start, DESCRIPTOR_K_MAJOR_128B};
+  wgmma_f16($2, $3, 0, 0)
+  add.u32 start, start, 2;  // 32 bytes
+  mov.b64 b, {start, DESCRIPTOR_K_MAJOR_128B};
+  wgmma_f16($2, $3, 4, 1)
+  wgmma.commit_group.sync.aligned;
+}|>)
+// Usage: wgmma_f16(D, A, FIRST, ACCUMULATE)
+macro(<|wgmma_f16|>, 4, <|
+wgmma.mma_async.sync.aligned.m64n<||>eval(8 * N8)k16.f32.f16.f16 {m4_list(<|J|>, 0, 4 * N8 - 1, <|$1<||>J|>)}, {m4_list(<|J|>, $3, $3 + 3, <|$2<||>J|>)}, b, $4, 1, 1, 0;|>)
+
 // Usage: multiply_spread(STAGE, STEP)
-// One block of K: acc of its set += A * B, where B is zero but in the columns of the block
+// Block STEP of the warp's stage STAGE: the columns of the block become acc of their set
 macro(<|multiply_spread|>, 2, <|
 m4_multiply_spread($1, $2, eval(STAGE_BLOCKS * $1 + $2))|>)
 define(<|m4_multiply_spread|>, <|dnl
 {
   .reg .pred ours;
-  .reg .b32 a<8>, b<4>, x_at;
-  load_block($1, $2)
-  setp.eq.u32 ours, column_block, eval($3 % COLUMN_BLOCKS);
-  xor.b32 x_at, x_lane, eval($3 % 8 << 6);  // slot ^ block % 8
-  add.u32 x_at, x_at, eval(S_X + $3 * X_BLOCK);  // S_X, this block
-  selp.b32 x_at, x_at, zeros, ours;
-  ld.shared.v4.b32 {b0, b1, b2, b3}, [x_at];
-  mma_f16(acc, eval($3 / COLUMN_BLOCKS * 4), 0, b, 0, acc, eval($3 / COLUMN_BLOCKS * 4))
-  mma_f16(acc, eval($3 / COLUMN_BLOCKS * 4), 4, b, 2, acc, eval($3 / COLUMN_BLOCKS * 4))
-}|>)
-
-// Usage: flag_nan_scales(NAN, WORDS)
-// out: NAN (predicate): one of WORDS0 .. WORDS3 has a byte 255
-macro(<|flag_nan_scales|>, 2, <|
-{
-  .reg .b32 any, low, word;
-  mov.b32 any, 0;
-m4_for(<|STAGE|>, 0, STAGES - 1, <|
-  not.b32 word, $2<||>STAGE;  // a byte of 0 is what we look for
-  sub.u32 low, word, 0x01010101;
-  lop3.b32 low, low, word, 0x80808080, 0x20;  // low & ~word & 0x80808080
-  or.b32 any, any, low;
+  .reg .b32 a<8>;
+  .reg .f32 d<4>;
+  widen_block($2, a)
+  mma_f16(d, 0, 0, b, 0, zero, 0)
+  mma_f16(d, 0, 4, b, 2, d, 0)
+  setp.eq.u32 ours, in_four, eval($3 % COLUMN_BLOCKS * TILE / 2);
+m4_for(<|J|>, 0, 3, <|
+m4_if(TILE == 2 || J % 2 == $3 % 2, <|dnl
+  selp.f32 ACC(eval($3 / COLUMN_BLOCKS), J), d<||>J, ACC(eval($3 / COLUMN_BLOCKS), J), ours;
 |>)dnl
-  setp.ne.u32 $1, any, 0;
+|>)dnl
 }|>)
 
-// Usage: apply_scales(VALUE, ROW_SCALE, TOKEN_SCALE)
-// in: both ue8m0 (u32), TOKEN_SCALE not NaN and at least 85.
-// in/out: VALUE (f32), times both scales; in two steps, for their product can leave f32
-macro(<|apply_scales|>, 3, <|
+// Usage: inspect_scales(START, EXTREME, WORDS)
+// in: WORDS0 .., ue8m0.  out: START (f32) = NaN if one of their bytes is, else 0; EXTREME
+// (predicate, or-ed to): a byte is above LARGEST_PLAIN_SCALE
+macro(<|inspect_scales|>, 3, <|
+{
+  .reg .pred found;
+  .reg .b32 nan, large, word, sum;
+  mov.b32 nan, 0;
+  mov.b32 large, 0;
+m4_for(<|STAGE|>, 0, PART_STAGES - 1, <|
+  and.b32 word, $3<||>STAGE, 0x7f7f7f7f;
+  add.u32 sum, word, 0x01010101;  // bit 7: the low seven bits are all 1
+  and.b32 sum, sum, $3<||>STAGE;
+  or.b32 nan, nan, sum;
+  add.u32 sum, word, m4_hex((255 - LARGEST_PLAIN_SCALE) % 128 * 0x01010101);  // 128 + 7 bits > 231
+  and.b32 sum, sum, $3<||>STAGE;
+  or.b32 large, large, sum;
+|>)dnl
+  and.b32 nan, nan, 0x80808080;
+  and.b32 large, large, 0x80808080;
+  setp.ne.u32 found, nan, 0;
+  selp.f32 $1, F32_NAN, F32_ZERO, found;
+  setp.ne.or.u32 $2, large, 0, $2;
+}|>)
+
+// Usage: start_of_scale(START, SCALE)
+// in: SCALE, a ue8m0 byte at the exponent of an f32.  out: START (f32) = NaN for 255, else 0
+macro(<|start_of_scale|>, 2, <|
 {
   .reg .pred not_a_number;
-  .reg .b32 exponent, half, factor;
-  setp.eq.u32 not_a_number, $2, 255;
-  add.u32 exponent, $2, $3;  // + 254
-  shr.u32 half, exponent, 1;
-  sub.u32 exponent, exponent, half;
-  shl.b32 factor, half, 23;
-  mul.rn.f32 $1, $1, factor;
-  shl.b32 factor, exponent, 23;
-  mul.rn.f32 $1, $1, factor;
-  selp.f32 $1, F32_NAN, $1, not_a_number;
+  setp.eq.u32 not_a_number, $2, 0x7f800000;
+  selp.f32 $1, F32_NAN, F32_ZERO, not_a_number;
 }|>)
-
-// Usage: spread_scales(SET, ODD, ROW_AT, TOKEN_AT)
-// in: row, in_four.  out: where the scales of column 2q + ODD of the set are: ROW_AT, of
-// weight row `row`, byte addresses less S_W_SCALES; TOKEN_AT, of its token, less S_X_SCALES
-macro(<|spread_scales|>, 4, <|
-m4_if(TILE == 1, <|dnl
-{
-  .reg .b32 word, byte, number;  // block 8 * SET + 2q + ODD
-  shr.u32 word, in_four, 1;
-  and.b32 byte, in_four, 1;
-  mad.lo.u32 $3, word, SCALE_STAGE, smem;
-  mad.lo.u32 $3, row, 4, $3;
-  mad.lo.u32 $3, byte, 2, $3;
-  add.u32 $3, $3, eval(2 * $1 * SCALE_STAGE + $2);
-  mad.lo.u32 number, in_four, 2, eval(8 * $1 + $2);
-  mad.lo.u32 $4, number, XS_BLOCK, smem;
-}
-|>, <|dnl
-mad.lo.u32 $3, row, 4, smem;  // block 4 * SET + q, token ODD
-add.u32 $3, $3, in_four;
-add.u32 $3, $3, eval($1 * SCALE_STAGE);
-mad.lo.u32 $4, in_four, XS_BLOCK, smem;
-add.u32 $4, $4, eval(4 * $1 * XS_BLOCK + 4 * $2);
-|>)dnl|>)
 
 // ---- split-K --------------------------------------------------------------------------
 

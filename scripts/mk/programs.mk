@@ -54,10 +54,14 @@ endif
 
 # ---- objects -----------------------------------------------------------------
 
+# What the compiler said stays beside the object: lint takes it for an error, a user's
+# build only shows it.
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags/cc
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
-	@$(CC) $(call compile_flags,$<) -MMD -MP -c -o $@ $<
+	@$(CC) $(call compile_flags,$<) -MMD -MP -c -o $@ $< 2>$(@:.o=.warn) || \
+	  { cat $(@:.o=.warn) >&2; exit 1; }
+	@cat $(@:.o=.warn) >&2
 
 $(BUILD)/asan/obj/%.o: %.c $(BUILD)/flags/cc
 	@mkdir -p $(@D)

@@ -14,6 +14,7 @@
  *   BW_SEED     seed of every random choice; drawn and printed if not set
  *   BW_K        a glob; only tests whose name, case or "case/name" matches run
  *   BW_FULL     not empty: everything, not only a sample
+ *   BW_SAMPLE   N: of each looped test at most N runs
  *   BW_RESULTS  a file to write TAP to (Check's CK_TAP_LOG_FILE_NAME works too)
  */
 #ifndef BW_HARNESS_SUITE_H

@@ -47,7 +47,7 @@ enum {
 };
 
 struct bwt_wo_a_result {
-  bool passed;       /* on the emulated driver exactness is required, elsewhere the bounds */
+  bool passed;       /* exactness on the emulated Blackwell, the bounds elsewhere */
   bool exact;        /* q and qs equal the model's bit for bit */
   bool usable;       /* false: the device was left in an error; open another session */
   unsigned failures; /* BWT_FAIL_* */

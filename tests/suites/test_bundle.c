@@ -4,13 +4,16 @@
  */
 #define _GNU_SOURCE /* memmem */
 #include "bundle.h"
+#include "harness/command.h"
 #include "harness/kernel.h"
 #include "harness/random.h"
 #include "harness/suite.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void assert_fails(bw_status got, bw_status want, const char *words) {
@@ -374,6 +377,53 @@ START_TEST(shipped_truncations_and_flips) {
 }
 END_TEST
 
+/* ---- files ------------------------------------------------------------------------------- */
+
+static void assert_file(const char *path, const char *want) {
+  void *data;
+  size_t size;
+  ck_assert_msg(bwi_read_file(path, &data, &size) == BW_OK, "%s", bw_last_error());
+  ck_assert_str_eq(data, want);
+  free(data);
+}
+
+static bool is_kind(const char *path, mode_t kind) {
+  struct stat st;
+  return lstat(path, &st) == 0 && (st.st_mode & S_IFMT) == kind;
+}
+
+/* Only files are replaced; links still lead to them, and a pipe stays one. */
+START_TEST(what_is_no_file_stays) {
+  char folder[PATH_MAX], file[PATH_MAX + 16], link[PATH_MAX + 16], pipe[PATH_MAX + 16], got[8] = "";
+  void *data;
+  size_t size;
+  bwt_folder_make(folder);
+  snprintf(file, sizeof file, "%s/file", folder);
+  snprintf(link, sizeof link, "%s/link", folder);
+  snprintf(pipe, sizeof pipe, "%s/pipe", folder);
+  ck_assert_int_eq(bwi_write_file(file, "old", 3), BW_OK);
+  ck_assert_int_eq(symlink("file", link), 0);
+  ck_assert_int_eq(bwi_write_file(link, "new", 3), BW_OK);
+  ck_assert(is_kind(link, S_IFLNK));
+  assert_file(file, "new");
+
+  ck_assert_int_eq(mkfifo(pipe, 0600), 0);
+  assert_fails(bwi_read_file(pipe, &data, &size), BW_ERROR_IO, "not a regular file");
+  int reader = open(pipe, O_RDONLY | O_NONBLOCK);
+  ck_assert_int_ge(reader, 0);
+  ck_assert_int_eq(bwi_write_file(pipe, "piped", 5), BW_OK);
+  ck_assert(is_kind(pipe, S_IFIFO));
+  ck_assert_int_eq(read(reader, got, sizeof got - 1), 5);
+  ck_assert_str_eq(got, "piped");
+  close(reader);
+
+  assert_fails(bwi_write_file(folder, "x", 1), BW_ERROR_IO, folder);
+  snprintf(file, sizeof file, "%s/none/file", folder);
+  assert_fails(bwi_write_file(file, "x", 1), BW_ERROR_IO, file);
+  bwt_folder_remove(folder);
+}
+END_TEST
+
 int main(void) {
   const struct bwt_test tests[] = {
       BWT_TEST("small", same_entries_same_bytes, 10),
@@ -382,6 +432,7 @@ int main(void) {
       BWT_TEST("small", every_flip_is_refused, 60),
       BWT_TEST("small", damage_names_the_entry, 10),
       BWT_TEST("small", other_formats_are_refused, 10),
+      BWT_TEST("files", what_is_no_file_stays, 10),
       BWT_TEST("shipped", arguments_are_refused, 20),
       BWT_TEST("shipped", wo_a_uses_the_hardware, 60),
       BWT_TEST("shipped", shipped_truncations_and_flips, 60),

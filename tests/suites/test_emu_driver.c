@@ -487,8 +487,7 @@ START_TEST(sticky_error) {
 }
 END_TEST
 
-/* ---- names
- * ----------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 START_TEST(names) {
   const char *text;
@@ -496,6 +495,7 @@ START_TEST(names) {
   CUdriverProcAddressQueryResult found;
   OK(cuGetErrorName(CUDA_ERROR_LAUNCH_FAILED, &text));
   ck_assert_str_eq(text, "CUDA_ERROR_LAUNCH_FAILED");
+  /* NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange): no code of the driver */
   FAILS(cuGetErrorName((CUresult)12345, &text), CUDA_ERROR_INVALID_VALUE);
   OK(cuGetProcAddress("cuMemAlloc", (void **)&fn, 13000, 0, &found));
   ck_assert_ptr_eq((void *)fn, (void *)cuMemAlloc);
@@ -523,8 +523,34 @@ START_TEST(settings) {
 }
 END_TEST
 
+/* A setting that is not understood leaves no device, and the process alive; put right, the
+ * driver starts. */
+START_TEST(bad_settings) {
+  static const char *const bad[][2] = {
+      {"EMU_SEED", "x"},          {"EMU_SEED", "-1"},
+      {"EMU_DEVICES", "0"},       {"EMU_DEVICES", "17"},
+      {"EMU_ARCH", "sm_80"},      {"EMU_CHECKS", "bounds,,undef"},
+      {"EMU_CHECKS", "all,none"}, {"EMU_REPORT", "/nonexistent/r"}};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    const char *before = getenv(bad[i][0]);
+    char *kept = before ? strdup(before) : NULL;
+    ck_assert_int_eq(setenv(bad[i][0], bad[i][1], 1), 0);
+    ck_assert_int_eq(cuInit(0), CUDA_ERROR_NO_DEVICE);
+    ck_assert_int_eq(barewarp_emulated_configure("seed", "1"), 0);
+    ck_assert_ptr_null(barewarp_emulated_last_report());
+    if (kept)
+      setenv(bad[i][0], kept, 1);
+    else
+      unsetenv(bad[i][0]);
+    free(kept);
+  }
+  ck_assert_int_eq(cuInit(0), CUDA_SUCCESS);
+}
+END_TEST
+
 int main(void) {
   const struct bwt_test tests[] = {
+      BWT_TEST("start", bad_settings, 10),
       BWT_TEST("device", before_init, 10),
       BWT_TEST("device", device_queries, 10),
       BWT_TEST("device", context_stack, 10),

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define OK(call)           ck_assert_int_eq(call, CUDA_SUCCESS)
 #define FAILS(call, error) ck_assert_int_eq(call, error)
@@ -228,6 +230,42 @@ START_TEST(two_threads) {
 }
 END_TEST
 
+static void *waits_for_context(void *unused) {
+  OK(cuCtxSetCurrent(context));
+  OK(cuCtxSynchronize());
+  return unused;
+}
+
+/* A fork while another thread is inside the driver: calls of the child are errors, and
+ * return. */
+START_TEST(fork_beside_a_thread) {
+  open_device();
+  CUdeviceptr w = word();
+  pthread_t t;
+  uint32_t times = 1, digit = 1, spin = 300000;
+  void *params[] = {&w, &times, &digit, &spin};
+  OK(cuLaunchKernel(times_add, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+  ck_assert_int_eq(pthread_create(&t, NULL, waits_for_context, NULL), 0);
+  for (int i = 0; i < 10; i++) {
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+      int count = 0;
+      alarm(5); /* what a hang ends with */
+      _exit(cuInit(0) == CUDA_ERROR_NOT_INITIALIZED &&
+                    cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED
+                ? 0
+                : 1);
+    }
+    int status = -1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+  }
+  ck_assert_int_eq(pthread_join(t, NULL), 0);
+  ck_assert_uint_eq(word_at(w), 1);
+}
+END_TEST
+
 /* A kernel that waits for nobody ends with a report, not with a hang. */
 START_TEST(no_progress) {
   open_device();
@@ -273,8 +311,7 @@ START_TEST(programmatic_launch_interrupted) {
 }
 END_TEST
 
-/* ---- captures and graphs
- * ---------------------------------------------------------------------------- */
+/* ---- captures and graphs --------------------------------------------------------------------- */
 
 static CUgraphExec instantiate(CUgraph g) {
   CUgraphExec e;
@@ -400,6 +437,51 @@ START_TEST(graph_by_hand) {
 }
 END_TEST
 
+/* Code that a graph uses is unloaded: launching it is an error, whatever else is done with
+ * the graph works, and its memory is not given to other code. */
+START_TEST(graph_outlives_its_code) {
+  open_device();
+  CUdeviceptr w = word();
+  CUmodule m;
+  CUfunction f;
+  CUgraph g, copy;
+  CUgraphExec e, of_copy;
+  OK(cuModuleLoadData(&m, code));
+  OK(cuModuleGetFunction(&f, m, "times_add"));
+  uint32_t times = 10, digit = 1, spin = 0;
+  void *params[] = {&w, &times, &digit, &spin};
+  CUDA_KERNEL_NODE_PARAMS k = {.func = f,
+                               .gridDimX = 1,
+                               .gridDimY = 1,
+                               .gridDimZ = 1,
+                               .blockDimX = 1,
+                               .blockDimY = 1,
+                               .blockDimZ = 1,
+                               .kernelParams = params};
+  CUgraphNode n;
+  OK(cuGraphCreate(&g, 0));
+  OK(cuGraphAddKernelNode(&n, g, NULL, 0, &k));
+  OK(cuGraphInstantiate(&e, g, 0));
+  OK(cuGraphLaunch(e, NULL));
+  OK(cuModuleUnload(m));
+  OK(cuModuleLoadData(&m, code)); /* perhaps where the old one was */
+  FAILS(cuGraphLaunch(e, NULL), CUDA_ERROR_INVALID_HANDLE);
+  OK(cuGraphClone(&copy, g));
+  OK(cuGraphInstantiate(&of_copy, copy, 0));
+  FAILS(cuGraphLaunch(of_copy, NULL), CUDA_ERROR_INVALID_HANDLE);
+  ck_assert_uint_eq(word_at(w), 1);
+  OK(cuModuleGetFunction(&k.func, m, "times_add"));
+  OK(cuGraphExecKernelNodeSetParams(e, n, &k));
+  OK(cuGraphLaunch(e, NULL));
+  ck_assert_uint_eq(word_at(w), 11);
+  OK(cuGraphExecDestroy(e));
+  OK(cuGraphExecDestroy(of_copy));
+  OK(cuGraphDestroy(copy));
+  OK(cuGraphDestroy(g));
+  OK(cuModuleUnload(m));
+}
+END_TEST
+
 START_TEST(capture_errors) {
   open_device();
   CUstream s, t, other;
@@ -466,12 +548,14 @@ int main(void) {
       BWT_TEST("stream", host_functions, 10),
       BWT_TEST("stream", stream_values, 20),
       BWT_TEST("stream", two_threads, 30),
+      BWT_TEST("stream", fork_beside_a_thread, 60),
       BWT_TEST("stream", no_progress, 30),
       BWT_LOOP("pdl", programmatic_launch, 0, 10, 20),
       BWT_TEST("pdl", programmatic_launch_interrupted, 20),
       BWT_TEST("graph", graph_replay, 20),
       BWT_TEST("graph", graph_keeps_programmatic_edges, 20),
       BWT_TEST("graph", graph_by_hand, 20),
+      BWT_TEST("graph", graph_outlives_its_code, 20),
       BWT_TEST("graph", capture_errors, 20),
   };
   return bwt_suite_main("emu_driver_order", tests, BWT_COUNT(tests));

@@ -226,8 +226,7 @@ START_TEST(cluster_barrier) {
 }
 END_TEST
 
-/* ---- mbarrier
- * ------------------------------------------------------------------------------------ */
+/* ---- mbarrier -------------------------------------------------------------------------------- */
 
 /* Records what each operation shows: see the expectations below. */
 static const char mbarrier_ptx[] =
@@ -362,8 +361,7 @@ START_TEST(mbarrier_ring) {
 }
 END_TEST
 
-/* ---- programmatic dependent launch
- * -------------------------------------------------------------------- */
+/* ---- programmatic dependent launch ----------------------------------------------------------- */
 
 /* The first grid triggers at once, then works and stores; the second looks at the value
  * before and after its wait. */
@@ -430,8 +428,7 @@ START_TEST(dependent_starts_early_or_not) {
 }
 END_TEST
 
-/* ---- races show
- * ------------------------------------------------------------------------------------------- */
+/* ---- races show ------------------------------------------------------------------------------ */
 
 /* CTA 0 writes data, then the flag; CTA 1 reads data without looking at the flag. */
 static const char race_ptx[] = PTX_HEAD ".visible .entry k(.param .u64 data, .param .u64 out) {\n"
@@ -525,8 +522,7 @@ START_TEST(races_show_both_outcomes) {
 }
 END_TEST
 
-/* ---- no progress
- * ---------------------------------------------------------------------------------------------- */
+/* ---- no progress ----------------------------------------------------------------------------- */
 
 struct hang {
   const char *body, *rule, *line, *says;
@@ -554,7 +550,7 @@ static const struct hang hangs[] = {
                "  mbarrier.init.shared::cta.b64 [%r1], 64;\n"
                "POLL: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r1], 0;\n"
                "  @!%p2 bra POLL;\n  ret;\n}\n",
-     "no-progress", "mbarrier.try_wait", "it polls"},
+     "no-progress", "mbarrier.try_wait", "it polls (0x0)"},
     {HANG_HEAD "  @%p1 bra OTHER;\n"
                "  bar.sync 1;\n"
                "OTHER: bar.sync 2;\n  ret;\n}\n",
@@ -566,6 +562,15 @@ static const struct hang hangs[] = {
                "  barrier.cluster.wait;\n"
                "HERE: bar.sync 0;\n  ret;\n}\n",
      "no-progress", "bar.sync 0", "barrier"},
+    /* threads that meet again and again, and do nothing else */
+    {HANG_HEAD "AGAIN: add.u32 %r3, %r3, 1;\n"
+               "  bar.sync 0;\n"
+               "  bra AGAIN;\n}\n",
+     "no-progress", NULL, "bar.sync 0"},
+    {HANG_HEAD "AGAIN: barrier.cluster.arrive;\n"
+               "  barrier.cluster.wait;\n"
+               "  bra AGAIN;\n}\n",
+     "no-progress", NULL, "barrier.cluster"},
 };
 
 START_TEST(hang_is_reported) {

@@ -217,8 +217,7 @@ START_TEST(definedness_by_byte) {
 }
 END_TEST
 
-/* ---- atomics
- * ------------------------------------------------------------------------------------- */
+/* ---- atomics --------------------------------------------------------------------------------- */
 
 struct atom {
   const char *op; /* after "atom.global." */
@@ -344,8 +343,7 @@ START_TEST(atomic_counts) {
 }
 END_TEST
 
-/* ---- cp.async
- * ------------------------------------------------------------------------------------- */
+/* ---- cp.async -------------------------------------------------------------------------------- */
 
 /* Zero fill past src-size and by predicate; groups; arrival on an mbarrier. */
 START_TEST(cp_async) {

@@ -770,8 +770,7 @@ START_TEST(mixed_precision) {
 }
 END_TEST
 
-/* ---- conversions of integers and floats
- * ---------------------------------------------------------- */
+/* ---- conversions of integers and floats ------------------------------------------------------ */
 
 START_TEST(float_and_integer_conversions) {
   state = bwt_run_seed();
@@ -820,8 +819,7 @@ START_TEST(float_and_integer_conversions) {
 }
 END_TEST
 
-/* ---- warp
- * ------------------------------------------------------------------------------------------ */
+/* ---- warp ------------------------------------------------------------------------------------ */
 
 /* The CUDA guide's words: lanes of a segment of `width`; a source outside leaves the own value. */
 static int source_lane(int mode, int lane, int delta, int width, bool *ok) {
@@ -938,8 +936,7 @@ START_TEST(votes_and_reductions) {
 }
 END_TEST
 
-/* ---- undefined bits
- * ---------------------------------------------------------------------------------- */
+/* ---- undefined bits -------------------------------------------------------------------------- */
 
 START_TEST(undefined_bits_travel) {
   static const struct {

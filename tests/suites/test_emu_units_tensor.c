@@ -168,7 +168,10 @@ START_TEST(leak_is_reported) {
                     .params = &p,
                     .params_size = 20};
   ck_assert_int_eq(engine_run(&run), GRID_failed);
-  ck_assert_str_eq(report_at(machine_get(), 0)->rule, "tmem-leak");
+  const struct report_record *leak = report_at(machine_get(), 0);
+  ck_assert_str_eq(leak->rule, "tmem-leak");
+  ck_assert_uint_eq(leak->line, line_of(run.ptx, "tcgen05.alloc")); /* of what is leaked */
+  ck_assert_ptr_nonnull(strstr(leak->text, "CTA (0,0,0)"));
 }
 END_TEST
 
@@ -273,15 +276,15 @@ START_TEST(mma_sync_bf16) {
       b[i][j] = (int)bwt_random_below(&r, 41) - 20;
       c[i][j] = (int)bwt_random_below(&r, 2001) - 1000;
     }
-  static uint8_t in[32 * 48];
+  static uint16_t in[32 * 24];
   for (unsigned lane = 0; lane < 32; lane++) {
     unsigned g = lane / 4, q = lane % 4;
-    uint16_t *words = (uint16_t *)(void *)(in + (size_t)lane * 48);
+    uint16_t *words = in + (size_t)lane * 24;
     for (unsigned i = 0; i < 8; i++)
       words[i] = bf16_of(a[g + 8 * ((i >> 1) & 1)][2 * q + (i & 1) + 8 * (i >> 2)]);
     for (unsigned i = 0; i < 4; i++) {
       float f = (float)c[g + 8 * (i >> 1)][2 * q + (i & 1)];
-      memcpy(in + (size_t)lane * 48 + 16 + 4 * i, &f, 4);
+      memcpy(words + 8 + 2 * i, &f, 4);
       words[16 + i] = bf16_of(b[2 * q + (i & 1) + 8 * (i >> 1)][g]);
     }
   }
@@ -300,8 +303,7 @@ START_TEST(mma_sync_bf16) {
 }
 END_TEST
 
-/* ---- ldmatrix
- * ---------------------------------------------------------------------------------------- */
+/* ---- ldmatrix -------------------------------------------------------------------------------- */
 
 #define LDMATRIX_KERNEL(trans)                                                                     \
   PTX_HEAD                                                                                         \
@@ -334,8 +336,7 @@ START_TEST(ldmatrix) {
 }
 END_TEST
 
-/* ---- wgmma
- * ------------------------------------------------------------------------------------------- */
+/* ---- wgmma ----------------------------------------------------------------------------------- */
 
 /* D = A*B then D = A*B + D, m64n8k16; A 64 x 32 bytes and B 8 x 32 bytes in core matrices. */
 static const char wgmma_kernel[] =

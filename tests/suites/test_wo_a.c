@@ -64,6 +64,33 @@ START_TEST(token_counts) {
 }
 END_TEST
 
+/* The same kernel family on an emulated Hopper: each of the template's ways through (T up
+ * to 2, 8, 32, several tiles), with the fewest and the most heads. */
+static const uint32_t hopper_tokens[] = {1, 2, 3, 8, 9, 16, 25, 32, 37, 96};
+
+START_TEST(hopper_token_counts) {
+  setenv("EMU_ARCH", "sm_90", 1);
+  open_bundle(NULL);
+  for (uint32_t h = 0; h < BWT_COUNT(shipped_heads); h++) {
+    if (!bwt_full() && h % 3 != 0)
+      continue;
+    struct bwt_wo_a_case c = small_case(hopper_tokens[_i], shipped_heads[h]);
+    verify(&c);
+  }
+  close_bundle();
+}
+END_TEST
+
+START_TEST(hopper_kinds) {
+  setenv("EMU_ARCH", "sm_90", 1);
+  open_bundle(NULL);
+  struct bwt_wo_a_case c = small_case(3, 2);
+  c.kind = (enum bwt_wo_a_kind)_i;
+  verify(&c);
+  close_bundle();
+}
+END_TEST
+
 START_TEST(no_tokens) {
   open_bundle(NULL);
   struct bwt_wo_a_case c = small_case(0, 2);
@@ -222,6 +249,8 @@ int main(void) {
   int seeds = bwt_full() ? 40 : 5;
   const struct bwt_test tests[] = {
       BWT_LOOP("tokens", token_counts, 1, 129, 120),
+      BWT_LOOP("hopper", hopper_token_counts, 0, BWT_COUNT(hopper_tokens), 240),
+      BWT_LOOP("hopper", hopper_kinds, 0, BWT_WO_A_KIND_COUNT, 120),
       BWT_TEST("sizes", no_tokens, 60),
       BWT_LOOP("sizes", groups_and_ranks, 0, BWT_COUNT(sizes), 240),
       BWT_LOOP("sizes", other_cluster_sizes, 0, 12, 120),

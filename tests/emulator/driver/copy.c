@@ -327,8 +327,7 @@ CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D *p, CUstream s) {
   return p ? copy_3d(p, s, guard.ctx, false) : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* ---- fills
- * --------------------------------------------------------------------------------------- */
+/* ---- fills ----------------------------------------------------------------------------------- */
 
 CUresult set_work(struct work *w, CUcontext ctx, uint64_t dst, size_t pitch, uint32_t value,
                   uint32_t element, size_t width, size_t height) {

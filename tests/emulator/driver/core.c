@@ -52,12 +52,20 @@ static void thread_exit(void *t) {
   free(t);
 }
 
-static void thread_key_make(void) {
+/* After a fork every call is an error, also when another thread held the lock. */
+static void child_unlocked(void) {
+  mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+  turn = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+  tickets = serving = 0;
+}
+
+static void threads_start(void) {
   pthread_key_create(&thread_key, thread_exit);
+  pthread_atfork(NULL, NULL, child_unlocked);
 }
 
 struct thread *thread_get(void) {
-  pthread_once(&thread_once, thread_key_make);
+  pthread_once(&thread_once, threads_start);
   struct thread *t = pthread_getspecific(thread_key);
   if (!t) {
     t = calloc(1, sizeof *t);
@@ -73,8 +81,8 @@ struct thread *thread_get(void) {
 
 struct guard api_enter(enum enter how) {
   struct guard g = {CUDA_SUCCESS, NULL};
-  lock();
   struct thread *t = thread_get();
+  lock();
   if (how == ENTER_any)
     return g;
   if (!driver.initialized || driver.pid != (long)getpid())
@@ -307,7 +315,7 @@ static struct {
   struct {
     const void *handle;
     enum handle_kind kind;
-  } * at;
+  } *at;
   size_t size, used; /* size: a power of two; used counts tombstones too */
 } table;
 static const char tombstone;

@@ -26,7 +26,7 @@ struct CUgraph_st {
     CUuserObject object;
     unsigned count;
     struct user_ref *next;
-  } * objects;
+  } *objects;
 };
 
 struct capture {

@@ -193,10 +193,23 @@ static struct op *marker(CUcontext ctx) {
   return op_new(&w);
 }
 
+/* Is what the node needs still there? */
+static CUresult check_node(const struct work *w) {
+  if (w->ctx && !handle_is(w->ctx, HANDLE_context))
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (w->kind == WORK_kernel && !handle_is(w->launch.fn, HANDLE_function)) {
+    complain("cuGraphLaunch: kernel %s has been unloaded", w->launch.fn->fn->name);
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  return CUDA_SUCCESS;
+}
+
 static CUresult launch(CUgraphExec e, CUstream s) {
-  for (uint32_t i = 0; i < e->n; i++)
-    if (e->node[i].work.ctx && !handle_is(e->node[i].work.ctx, HANDLE_context))
-      return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  for (uint32_t i = 0; i < e->n; i++) {
+    CUresult r = check_node(&e->node[i].work);
+    if (r)
+      return r;
+  }
   struct op **op = calloc(e->n + 2, sizeof(struct op *));
   if (!op)
     return CUDA_ERROR_OUT_OF_MEMORY;

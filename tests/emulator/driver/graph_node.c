@@ -386,8 +386,7 @@ CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *p) {
   return r ? r : replace(node, &w);
 }
 
-/* ---- kernel attributes
- * --------------------------------------------------------------------------- */
+/* ---- kernel attributes ----------------------------------------------------------------------- */
 
 CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID attr,
                                        CUkernelNodeAttrValue *v) {

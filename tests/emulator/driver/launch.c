@@ -218,8 +218,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int g
   return launch(&c, f, params, NULL, guard.ctx);
 }
 
-/* ---- to the machine
- * ------------------------------------------------------------------------------ */
+/* ---- to the machine -------------------------------------------------------------------------- */
 
 CUresult launch_submit(struct op *o) {
   static uint64_t launches;

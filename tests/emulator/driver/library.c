@@ -67,11 +67,12 @@ static CUresult library_load(CUlibrary *out, const void *code, unsigned n, CUjit
   } else {
     *out = lib;
   }
-  jit_write(&error, err, value);
-  jit_write(&info, "", value);
+  jit_write(&error, err);
+  jit_write(&info, "");
   return r;
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter): the signatures are those of cuda.h */
 CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *jit, void **jit_value,
                            unsigned int njit, CUlibraryOption *option, void **value,
                            unsigned int n) {
@@ -94,6 +95,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *name, CUjit_option *j
   free(text);
   return r;
 }
+/* NOLINTEND(readability-non-const-parameter) */
 
 static bool library_quiet(void *arg) {
   for (struct op *o = driver.ops; o; o = o->next)

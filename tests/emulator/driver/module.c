@@ -50,7 +50,7 @@ enum image image_kind(const void *image) {
 
 CUresult jit_options(struct jit_log *error, struct jit_log *info, unsigned n,
                      const CUjit_option *option, void **value) {
-  *error = *info = (struct jit_log){NULL, 0, -1};
+  *error = *info = (struct jit_log){NULL, 0, NULL};
   if (n && (!option || !value))
     return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < n; i++)
@@ -60,14 +60,14 @@ CUresult jit_options(struct jit_log *error, struct jit_log *info, unsigned n,
       break;
     case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
       error->size = (size_t)(uintptr_t)value[i] & 0xffffffff;
-      error->size_option = (int)i;
+      error->used = &value[i];
       break;
     case CU_JIT_INFO_LOG_BUFFER:
       info->buffer = value[i];
       break;
     case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
       info->size = (size_t)(uintptr_t)value[i] & 0xffffffff;
-      info->size_option = (int)i;
+      info->used = &value[i];
       break;
     case CU_JIT_WALL_TIME:
       value[i] = NULL; /* a float in the low bits: 0 ms */
@@ -80,7 +80,7 @@ CUresult jit_options(struct jit_log *error, struct jit_log *info, unsigned n,
   return CUDA_SUCCESS;
 }
 
-void jit_write(const struct jit_log *log, const char *text, void **value) {
+void jit_write(const struct jit_log *log, const char *text) {
   size_t n = 0;
   if (log->buffer && log->size) {
     n = strlen(text);
@@ -88,26 +88,15 @@ void jit_write(const struct jit_log *log, const char *text, void **value) {
     memcpy(log->buffer, text, n);
     log->buffer[n] = 0;
   }
-  if (log->size_option >= 0)
-    value[log->size_option] = (void *)(uintptr_t)n;
+  if (log->used)
+    *log->used = (void *)(uintptr_t)n;
 }
 
 /* ---- modules ----------------------------------------------------------------------------- */
 
-/* Modules whose instructions the machine may still name in a report are never given back:
- * they stay on this list. */
-static struct unloaded {
-  struct module *ptx;
-  struct unloaded *next;
-} * unloaded;
-
-static void retire_ptx(struct module *ptx) {
-  struct unloaded *u = malloc(sizeof *u);
-  if (!u)
-    return;
-  *u = (struct unloaded){ptx, unloaded};
-  unloaded = u;
-}
+/* Unloaded modules are never given back: the machine may still name their instructions in
+ * a report, and a graph that outlived them their functions. */
+static struct CUmod_st *unloaded;
 
 /* Parses, and checks the target for the device (NULL: any). */
 CUresult module_parse(struct module **out, const char *text, const struct device *d, char *err,
@@ -203,12 +192,16 @@ void module_free(CUmodule m) {
   }
   for (uint32_t i = 0; i < m->nfn; i++)
     handle_remove(&m->fn[i]);
-  if (m->ptx)
-    retire_ptx(m->ptx);
   handle_remove(m);
   free(m->var);
-  free(m->fn);
-  free(m);
+  m->var = NULL;
+  if (!m->ptx) {
+    free(m->fn);
+    free(m);
+    return;
+  }
+  m->next = unloaded;
+  unloaded = m;
 }
 
 static CUresult load(CUmodule *out, CUcontext ctx, const void *image, unsigned n,
@@ -231,8 +224,8 @@ static CUresult load(CUmodule *out, CUcontext ctx, const void *image, unsigned n
   r = module_new(out, ctx, image, NULL, err, sizeof err);
   if (r && *err && !error.buffer)
     complain("module: %s", err);
-  jit_write(&error, err, value);
-  jit_write(&info, "", value);
+  jit_write(&error, err);
+  jit_write(&info, "");
   return r;
 }
 

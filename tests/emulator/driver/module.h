@@ -26,10 +26,10 @@ CUresult module_global(CUdeviceptr *address, size_t *size, CUmodule m, const cha
 struct jit_log {
   char *buffer;
   size_t size;
-  int size_option; /* where the bytes used go, -1: nowhere */
+  void **used; /* where the number of bytes written goes, or NULL */
 };
 CUresult jit_options(struct jit_log *error, struct jit_log *info, unsigned n,
                      const CUjit_option *option, void **value);
-void jit_write(const struct jit_log *log, const char *text, void **value);
+void jit_write(const struct jit_log *log, const char *text);
 
 #endif

@@ -17,18 +17,19 @@ const char *barewarp_emulated_driver(void) {
 int barewarp_emulated_configure(const char *key, const char *value) {
   struct guard guard __attribute__((cleanup(api_leave), unused)) = api_enter(ENTER_any);
   struct machine *m = machine_get();
-  return key && value && machine_configure(m, key, value);
+  return m && key && value && machine_configure(m, key, value);
 }
 
 uint64_t barewarp_emulated_reports(void) {
   struct guard guard __attribute__((cleanup(api_leave), unused)) = api_enter(ENTER_any);
-  return report_count(machine_get());
+  struct machine *m = machine_get();
+  return m ? report_count(m) : 0;
 }
 
 const char *barewarp_emulated_last_report(void) {
   struct guard guard __attribute__((cleanup(api_leave), unused)) = api_enter(ENTER_any);
   struct machine *m = machine_get();
-  uint64_t n = report_count(m);
+  uint64_t n = m ? report_count(m) : 0;
   const struct report_record *r = NULL;
   while (n && !r) /* repeats are counted and not kept */
     r = report_at(m, --n);
@@ -38,7 +39,7 @@ const char *barewarp_emulated_last_report(void) {
 const char *barewarp_emulated_report_rule(void) {
   struct guard guard __attribute__((cleanup(api_leave), unused)) = api_enter(ENTER_any);
   struct machine *m = machine_get();
-  uint64_t n = report_count(m);
+  uint64_t n = m ? report_count(m) : 0;
   const struct report_record *r = NULL;
   while (n && !r)
     r = report_at(m, --n);
@@ -47,5 +48,6 @@ const char *barewarp_emulated_report_rule(void) {
 
 uint64_t barewarp_emulated_event_orders(void) {
   struct guard guard __attribute__((cleanup(api_leave), unused)) = api_enter(ENTER_any);
-  return machine_event_orders(machine_get());
+  struct machine *m = machine_get();
+  return m ? machine_event_orders(m) : 0;
 }

@@ -266,8 +266,7 @@ CUresult cuMemAddressFree(CUdeviceptr base, size_t size) {
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-/* ---- mappings
- * ------------------------------------------------------------------------------------ */
+/* ---- mappings -------------------------------------------------------------------------------- */
 
 struct mapping *mapping_at(uint64_t address) {
   for (struct mapping *m = mappings; m; m = m->next)

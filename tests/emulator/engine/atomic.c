@@ -162,8 +162,7 @@ static uint64_t combine(enum mod op, enum mod type, uint64_t old, uint64_t b, bo
   }
 }
 
-/* ---- a warp's worth
- * ------------------------------------------------------------------------------ */
+/* ---- a warp's worth -------------------------------------------------------------------------- */
 
 struct atomic {
   enum mod op, type;
@@ -309,8 +308,7 @@ static enum step exec_red(struct warp *w, const struct insn *I, uint32_t lanes) 
   return atomic(w, I, lanes, &t);
 }
 
-/* ---- forms
- * ------------------------------------------------------------------------------------------ */
+/* ---- forms ----------------------------------------------------------------------------------- */
 
 static const char *check_policy(const struct insn *I, unsigned plain) {
   return insn_has(I, MOD_L2__cache_hint) == (I->nopd > plain)

@@ -36,7 +36,7 @@ static void complete(struct cta *c, struct named_barrier *b) {
   b->popc = 0;
   b->or_ = 0;
   b->and_ = 1;
-  c->grid->dev->m->activity++;
+  barrier_activity(c->grid->dev->m);
 }
 
 static void settle(struct cta *c, struct named_barrier *b) {
@@ -76,7 +76,7 @@ static bool arrive(struct warp *w, const struct insn *I, uint32_t lanes, uint32_
       return false;
   }
   b->arrived += weight(w, lanes, aligned, has_count);
-  c->grid->dev->m->activity++;
+  barrier_activity(c->grid->dev->m);
   if (b->arrived > wanted(c, b) &&
       fault(&a, CHECK_cluster, "barrier-overflow", "barrier %u expects %u threads, %u have arrived",
             id, wanted(c, b), b->arrived))
@@ -217,8 +217,7 @@ static const char *check_sync(const struct insn *I) {
              : NULL;
 }
 
-/* ---- forms
- * ---------------------------------------------------------------------------------------- */
+/* ---- forms ----------------------------------------------------------------------------------- */
 
 #define ALIGNED FORM_aligned, "definition"
 #define FREE    0, "definition"

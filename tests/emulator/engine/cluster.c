@@ -19,7 +19,8 @@ struct cta *cluster_cta(const struct access *a, uint64_t addr) {
     (void)snprintf(r.text, sizeof r.text,
                    "a shared::cluster address of rank %llu in a cluster of %u",
                    (unsigned long long)rank, k->size);
-  } else if (k->cta[rank]->exited) {
+  } else if (k->cta[rank]->exited && !k->cta[rank]->killed) {
+    /* One that a failed launch took away is no news: the failure was reported. */
     r.check = CHECK_cluster;
     r.rule = "dsmem-exited";
     (void)snprintf(r.text, sizeof r.text,
@@ -62,7 +63,7 @@ static void settle(struct cluster *k) {
     return;
   k->bar_arrived = 0;
   k->bar_phase++;
-  k->grid->dev->m->activity++;
+  barrier_activity(k->grid->dev->m);
 }
 
 /* Lanes whose arrival counts towards the phase in progress. */
@@ -96,7 +97,7 @@ static enum step exec_arrive(struct warp *w, const struct insn *I, uint32_t lane
   s->cluster_arrived |= lanes;
   FOR_LANES(l, lanes) s->cluster_phase[l] = k->bar_phase;
   k->bar_arrived += (uint32_t)__builtin_popcount(lanes);
-  k->grid->dev->m->activity++;
+  barrier_activity(k->grid->dev->m);
   settle(k);
   return STEP_next;
 }

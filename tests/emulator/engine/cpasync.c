@@ -173,8 +173,7 @@ static const char *check_copy(const struct insn *I) {
              : ".L2::cache_hint and the cache policy operand go together";
 }
 
-/* ---- groups
- * ---------------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static enum step exec_commit(struct warp *w, const struct insn *I, uint32_t lanes) {
   (void)I;
@@ -245,8 +244,7 @@ static enum step exec_arrive(struct warp *w, const struct insn *I, uint32_t lane
   return STEP_next;
 }
 
-/* ---- forms
- * -------------------------------------------------------------------------------------------- */
+/* ---- forms ----------------------------------------------------------------------------------- */
 
 #define COPY                                                                                       \
   "cp.async{.ca|.cg}{.shared|.shared::cta}.global[.L2::cache_hint][.L2::64B|.L2::128B|.L2::256B]"

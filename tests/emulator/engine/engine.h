@@ -29,7 +29,7 @@ struct cta;
 
 /* ---- checks and reports --------------------------------------------------- */
 
-/* Groups of shared/spec "What it checks", switched by EMU_CHECKS. */
+/* Groups of checks, switched by EMU_CHECKS. */
 enum check {
   CHECK_bounds = 1,
   CHECK_undef = 2,
@@ -371,7 +371,9 @@ struct machine {
   /* engine-private state follows in engine/internal.h */
   struct engine_state *s;
 };
-struct machine *machine_get(void); /* created on first use from the environment */
+/* Created on first use from the environment; NULL if a setting there is bad, which stderr
+ * then names. */
+struct machine *machine_get(void);
 /* Changes a setting between launches: seed, checks, keep_going, trace, report, with the
  * values of the environment variables.  false: no such key or value. */
 bool machine_configure(struct machine *m, const char *key, const char *value);

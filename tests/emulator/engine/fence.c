@@ -31,8 +31,7 @@ static const char *check_map(const struct insn *I) {
   return I->opd[1].imm == 128 ? NULL : "the size of a tensor map is 128";
 }
 
-/* ---- hints
- * --------------------------------------------------------------------------------------- */
+/* ---- hints ----------------------------------------------------------------------------------- */
 
 static enum step exec_hint(struct warp *w, const struct insn *I, uint32_t lanes) {
   uint64_t addr[WARP];
@@ -80,8 +79,7 @@ static const char *check_128(const struct insn *I) {
   return I->opd[1].imm == 128 ? NULL : "the size is 128";
 }
 
-/* ---- forms
- * ------------------------------------------------------------------------------------------ */
+/* ---- forms ----------------------------------------------------------------------------------- */
 
 #define D        "definition"
 #define SCOPE    "{.cta|.cluster|.gpu|.sys}"

@@ -279,8 +279,7 @@ void grid_event_done(struct machine *m, struct grid *g, struct cluster *c) {
   }
 }
 
-/* ---- failing
- * -------------------------------------------------------------------------------------- */
+/* ---- failing --------------------------------------------------------------------------------- */
 
 void grid_fail(struct grid *g) {
   if (!g->run)
@@ -344,8 +343,7 @@ void grids_teardown(struct machine *m) {
   m->s->failing = m->s->failing || draining;
 }
 
-/* ---- the driver layer's entries
- * ---------------------------------------------------------------------- */
+/* ---- the driver layer's entries -------------------------------------------------------------- */
 
 bool grid_submit(struct grid *g) {
   struct machine *m = g->dev->m;

@@ -51,6 +51,7 @@ struct engine_state {
   struct warp *current; /* executing now */
   struct event *firing; /* or this */
   uint64_t steps;       /* warp instructions executed */
+  uint64_t barriers;    /* what barriers added to activity: threads that only meet get nowhere */
   uint64_t stall_activity, stall_steps;
   uint32_t next_sm;
   /* reports */
@@ -85,6 +86,7 @@ bool spin_ready(const struct wait *wait);
 /* sched.c */
 void sched_add(struct machine *m, struct warp *w);
 void sched_remove(struct machine *m, struct warp *w);
+void barrier_activity(struct machine *m); /* raises activity for a barrier */
 
 /* grids.c */
 void grids_place(struct machine *m);

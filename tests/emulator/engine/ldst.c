@@ -60,8 +60,9 @@ static inline __attribute__((always_inline)) uint64_t put_one(uint64_t v, uint8_
   return (old ^ v) & low_mask((unsigned)bytes * 8);
 }
 
-static inline __attribute__((always_inline)) uint64_t
-put(const uint64_t *row, int stride, uint8_t *p, const uint64_t *at, uint32_t lanes, size_t bytes) {
+static inline __attribute__((always_inline)) uint64_t put(const uint64_t *row, int stride,
+                                                          uint8_t *p, const uint64_t *at,
+                                                          uint32_t lanes, size_t bytes) {
   uint64_t changed = 0;
   if (lanes == ALL_LANES) {
     for (int l = 0; l < WARP; l++)
@@ -260,8 +261,7 @@ static enum step store(struct warp *w, const struct insn *I, uint32_t lanes,
   return STEP_next;
 }
 
-/* ---- forms
- * ---------------------------------------------------------------------------------------- */
+/* ---- forms ----------------------------------------------------------------------------------- */
 
 #define SLOT(i) ((enum mod)I->mod[i])
 

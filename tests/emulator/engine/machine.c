@@ -53,10 +53,13 @@ void *emu_grow(void *p, uint32_t n, uint32_t *capacity, size_t size) {
 
 /* ---- configuration ------------------------------------------------------------- */
 
-/* A setting that cannot be understood must not be silently another one. */
+static bool refused; /* some setting was bad */
+
+/* A setting that cannot be understood must not be silently another one: there will be no
+ * machine. */
 static void bad_setting(const char *name, const char *value, const char *allowed) {
   (void)fprintf(stderr, "emulated driver: %s=%s: allowed: %s\n", name, value, allowed);
-  abort();
+  refused = true;
 }
 
 static uint64_t number_setting(const char *name, uint64_t missing, uint64_t least, uint64_t most,
@@ -67,9 +70,10 @@ static uint64_t number_setting(const char *name, uint64_t missing, uint64_t leas
   char *end;
   errno = 0;
   uint64_t v = strtoull(text, &end, 0);
-  if (errno || *end || *text == '-' || v < least || v > most)
-    bad_setting(name, text, allowed);
-  return v;
+  if (!errno && !*end && *text != '-' && v >= least && v <= most)
+    return v;
+  bad_setting(name, text, allowed);
+  return missing;
 }
 
 /* "all", "none" or a list of group names; false: something else. */
@@ -114,7 +118,7 @@ static const struct model *model_setting(void) {
     if (!strcmp(models[i].arch, text))
       return &models[i];
   bad_setting("EMU_ARCH", text, "sm_100, sm_103, sm_90");
-  return NULL;
+  return &models[0];
 }
 
 static bool flag_setting(const char *name) {
@@ -166,10 +170,21 @@ static void device_init(struct machine *m, struct device *d, int ordinal,
   units_device_init(d);
 }
 
+static void machine_free(struct machine *m) {
+  for (uint32_t i = 0; i < m->ndev; i++)
+    free(m->dev[i].sm);
+  if (m->s->json)
+    (void)fclose(m->s->json);
+  free(m->dev);
+  free(m->s);
+  free(m);
+}
+
 struct machine *machine_get(void) {
   static struct machine *machine;
   if (machine)
     return machine;
+  refused = false;
   struct machine *m = emu_alloc(sizeof *m);
   m->s = emu_alloc(sizeof *m->s);
   m->seed = number_setting("EMU_SEED", 1, 0, UINT64_MAX, "a number below 2^64");
@@ -189,6 +204,10 @@ struct machine *machine_get(void) {
     m->s->json = fopen(file, "a");
     if (!m->s->json)
       bad_setting("EMU_REPORT", file, "a file that can be written");
+  }
+  if (refused) {
+    machine_free(m);
+    return NULL;
   }
   machine = m;
   return m;

@@ -79,8 +79,7 @@ void mbar_cta_release(struct cta *c) {
   c->mbar = NULL;
 }
 
-/* ---- access
- * --------------------------------------------------------------------------------------- */
+/* ---- access ---------------------------------------------------------------------------------- */
 
 static bool misuse(const struct access *a, uint64_t addr, const char *rule, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
@@ -148,8 +147,7 @@ static void settle(struct mbar *b) {
   b->pending = b->expected;
 }
 
-/* ---- operations
- * --------------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 bool mbar_init(const struct access *a, uint64_t addr, uint32_t count) {
   struct mbar_ref r;

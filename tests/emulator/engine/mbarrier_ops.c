@@ -96,8 +96,7 @@ static enum step exec_complete_tx(struct warp *w, const struct insn *I, uint32_t
   return transactions(w, I, lanes, mbar_complete_tx);
 }
 
-/* ---- arrivals
- * --------------------------------------------------------------------------------------- */
+/* ---- arrivals -------------------------------------------------------------------------------- */
 
 enum arrival {
   ARRIVE_plain,

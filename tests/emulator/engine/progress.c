@@ -17,6 +17,7 @@ struct stuck {
   uint32_t warps, ctas;
   const struct cta *last_cta, *first_cta;
   uint32_t first_warp, lanes;
+  bool polls; /* address */
   uint64_t address;
   struct warp *warp;
 };
@@ -36,8 +37,7 @@ static void add(struct text *t, const char *fmt, ...) {
     t->n = t->n + (size_t)n < sizeof t->at ? t->n + (size_t)n : sizeof t->at - 1;
 }
 
-/* ---- what a warp waits for
- * ----------------------------------------------------------------------- */
+/* ---- what a warp waits for ------------------------------------------------------------------- */
 
 static bool reads_memory(const struct insn *I) {
   static const char *const polls[] = {"ld", "atom", "mbarrier.t", "multimem.ld"};
@@ -77,6 +77,7 @@ static void describe(struct warp *w, int lane, struct stuck *s) {
     s->address = 0;
     for (unsigned i = 0; i < s->insn->nopd; i++) {
       const struct opd *o = &s->insn->opd[i];
+      s->polls |= o->kind == OPD_addr;
       if (o->kind == OPD_addr)
         s->address = (o->n ? opd_get(w, &o->elem[0], lane) : 0) + o->imm;
     }
@@ -135,8 +136,7 @@ static void collect_warp(struct warp *w, struct stuck *groups, uint32_t *n, uint
   }
 }
 
-/* ---- the report
- * -------------------------------------------------------------------------------------- */
+/* ---- the report ------------------------------------------------------------------------------ */
 
 /* Lanes held for good at an instruction that needs all of them: the cause, rather than
  * one of the effects. */
@@ -174,7 +174,7 @@ void report_no_progress(struct machine *m) {
     add(&t, "  %s line %u: %s\n", s->grid->fn->name, s->insn->line, s->insn->text);
     add(&t, "      launch %llu: %u warps of %u CTAs wait for %s", (unsigned long long)s->grid->id,
         s->warps, s->ctas, s->what);
-    if (s->address)
+    if (s->address || s->polls) /* an mbarrier may be at 0 of shared memory */
       add(&t, " (0x%llx)", (unsigned long long)s->address);
     add(&t, "; first: CTA (%u,%u,%u) warp %u lanes 0x%08x\n", s->first_cta->ctaid[0],
         s->first_cta->ctaid[1], s->first_cta->ctaid[2], s->first_warp, s->lanes);

@@ -129,11 +129,18 @@ static enum decision decide(struct machine *m) {
   return s->failing || s->place ? DECIDED_ran : DECIDED_nothing;
 }
 
-/* Only activity shows that loops with changing registers get anywhere. */
+void barrier_activity(struct machine *m) {
+  m->activity++;
+  m->s->barriers++;
+}
+
+/* Only activity, other than of barriers, shows that loops with changing registers get
+ * anywhere. */
 static bool stalled(struct machine *m) {
   struct engine_state *s = m->s;
-  if (s->stall_activity != m->activity || s->heap_n) {
-    s->stall_activity = m->activity;
+  uint64_t activity = m->activity - s->barriers;
+  if (s->stall_activity != activity || s->heap_n) {
+    s->stall_activity = activity;
     s->stall_steps = s->steps;
     return false;
   }

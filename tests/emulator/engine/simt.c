@@ -156,8 +156,7 @@ static uint32_t guard(struct machine *m, struct warp *w, const struct insn *I, u
   return (I->pred_invert ? ~set : set) & lanes;
 }
 
-/* ---- instructions that need other lanes
- * ------------------------------------------------------------ */
+/* ---- instructions that need other lanes ------------------------------------------------------ */
 
 static bool divergent(struct warp *w, const struct insn *I, uint32_t here, uint32_t missing,
                       const char *why) {
@@ -210,8 +209,7 @@ static enum gather gather_members(struct warp *w, const struct insn *I, uint32_t
   return GATHER_hold;
 }
 
-/* ---- running a group
- * ---------------------------------------------------------------------------------- */
+/* ---- running a group ------------------------------------------------------------------------- */
 
 static void set_pc(struct warp *w, uint32_t lanes, uint32_t pc) {
   if (lanes == ALL_LANES) {
@@ -375,8 +373,7 @@ static enum ended run_group(struct machine *m, struct warp *w, struct group g, u
   }
 }
 
-/* ---- choosing the group
- * --------------------------------------------------------------------------------- */
+/* ---- choosing the group ---------------------------------------------------------------------- */
 
 static bool choose(struct warp *w, struct group *g) {
   struct simt *s = &w->simt;

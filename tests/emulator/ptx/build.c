@@ -210,7 +210,7 @@ static const char *left_out(const struct refused *table, const struct stmt *s) {
 
 void emit(struct builder *b, struct stmt *at, const char *opcode, char *const *mods, uint32_t nmod,
           struct arg *args, uint32_t nargs, int32_t pred, bool invert) {
-  enum mod m[32];
+  enum mod m[32] = {0};
   char why[320];
   if (nmod > sizeof m / sizeof *m)
     ptx_error(b->p, at->line, "%u modifiers: %s", nmod, at->text);

@@ -4,6 +4,7 @@
  * labels and local variables of its own, its .param variables being those of the caller.
  * A function therefore runs without a stack, and recursion is refused by name.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "build.h"
@@ -93,9 +94,10 @@ struct formal {
 };
 
 /* The scope's newest symbol is the formal; ties it to what the caller gave. */
-static struct formal bind(struct builder *b, struct call *c, struct var_decl *v,
-                          const struct raw *raw, struct scope *inner, struct scope *outer,
-                          bool result) {
+static struct formal bind_formal(struct builder *b, struct call *c, struct var_decl *v,
+                                 const struct raw *raw, struct scope *inner, struct scope *outer,
+                                 bool result) {
+  assert(raw); /* as many are given as declared */
   struct formal f = {0};
   b->scope = outer;
   f.actual = make_arg(b, c->at, raw);
@@ -159,10 +161,10 @@ void inline_call(struct builder *b, struct stmt *at) {
   inner->parent = b->module_scope;
   struct formal *result = arena_alloc(b->arena, (nresult + 1) * sizeof *result);
   for (struct var_decl *v = c.func->param; v; v = v->next)
-    bind(b, &c, v, &c.param[i++], inner, outer, false);
+    (void)bind_formal(b, &c, v, &c.param[i++], inner, outer, false);
   i = 0;
   for (struct var_decl *v = c.func->result; v; v = v->next, i++)
-    result[i] = bind(b, &c, v, &c.result[i], inner, outer, true);
+    result[i] = bind_formal(b, &c, v, &c.result[i], inner, outer, true);
 
   struct frame frame = {.func = c.func, .return_label = new_label(b), .caller = b->frame};
   b->frame = &frame;

@@ -110,14 +110,15 @@ static enum step setp(struct warp *w, const struct insn *I, uint32_t lanes) {
   const struct col ca = col_of(w, &o[1]), cb = col_of(w, &o[2]), cc = col_of(w, &o[I->nopd - 1]);
   uint64_t scratch[WARP]; /* stands for "_" */
   uint64_t *p = o[0].kind == OPD_reg ? reg_of(w, o[0].reg) : scratch;
-  uint64_t *q = o[0].pair >= 0 ? reg_of(w, o[0].pair) : NULL;
-  if (type == MOD_u32 && !q && op == MOD_none) {
+  const bool two = o[0].pair >= 0;
+  uint64_t *q = two ? reg_of(w, o[0].pair) : scratch;
+  if (type == MOD_u32 && !two && op == MOD_none) {
     EACH_LANE(l, lanes, uint32_t a = (uint32_t)AT(ca, l), b = (uint32_t)AT(cb, l);
               p[l] = want >> (a < b   ? LESS
                               : a > b ? GREATER
                                       : EQUAL) &
                      1;);
-  } else if (type == MOD_s32 && !q && op == MOD_none) {
+  } else if (type == MOD_s32 && !two && op == MOD_none) {
     EACH_LANE(l, lanes, int32_t a = (int32_t)AT(ca, l), b = (int32_t)AT(cb, l);
               p[l] = want >> (a < b   ? LESS
                               : a > b ? GREATER
@@ -126,7 +127,7 @@ static enum step setp(struct warp *w, const struct insn *I, uint32_t lanes) {
   } else {
     EACH_LANE(
         l, lanes, const uint64_t a = AT(ca, l), b = AT(cb, l); const bool c = AT(cc, l) & 1;
-        bool cmp = want >> compare(type, a, b, ftz) & 1; p[l] = combine(op, cmp, c); if (q) {
+        bool cmp = want >> compare(type, a, b, ftz) & 1; p[l] = combine(op, cmp, c); if (two) {
           bool other = x2 ? want >> compare(type, a >> 16, b >> 16, ftz) & 1 : !cmp;
           q[l] = combine(op, other, c);
         });
@@ -217,9 +218,9 @@ static enum step slct(struct warp *w, const struct insn *I, uint32_t lanes) {
 #define TYPE_U "{.u16|.u32|.u64}"
 /* Rows without .ftz leave its slot 2 to the type, which is never MOD_ftz. */
 #define SETP(cmp, ftz, types, dst)                                                                 \
-  { "setp" cmp "[.and|.or|.xor]" ftz types, dst " rT rT rp?", setp, 0, D, check_setp }
+  {"setp" cmp "[.and|.or|.xor]" ftz types, dst " rT rT rp?", setp, 0, D, check_setp}
 #define SET(cmp, ftz, dtype, types)                                                                \
-  { "set" cmp "[.and|.or|.xor]" ftz dtype types, "wT1 rT2 rT2 rp?", set, 0, D, check_setp }
+  {"set" cmp "[.and|.or|.xor]" ftz dtype types, "wT1 rT2 rT2 rp?", set, 0, D, check_setp}
 
 static const char *check_setp(const struct insn *I) {
   if ((I->mod[1] != MOD_none) != (I->nopd == 4))

@@ -2,6 +2,8 @@
  *
  * Conversions between pairs: a goes to the upper part, b to the lower; and cvt.pack.
  */
+#include <assert.h>
+
 #include "cvt.h"
 
 /* A pair's element format; NULL for ue8m0, which is an exponent alone. */
@@ -68,7 +70,9 @@ static void pair_undef(struct warp *w, const struct insn *I, uint32_t lanes, uns
 
 /* The bits of one element of a pair of this type. */
 static unsigned part_bits(enum mod type) {
-  return mod_bits(type) / 2;
+  const unsigned bits = mod_bits(type) / 2;
+  assert(bits <= 32);
+  return bits;
 }
 
 /* d = {a, b} from two f32. */

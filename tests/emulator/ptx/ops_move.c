@@ -4,6 +4,8 @@
  * unpacking; address conversions between state spaces and between the CTAs of a cluster.
  * Undefined bits move with the bits.
  */
+#include <assert.h>
+
 #include "ops.h"
 
 /* ---- mov --------------------------------------------------------------------------- */
@@ -17,6 +19,7 @@ static void put(uint64_t to[2], uint64_t x, unsigned at) {
   to[at / 64] |= x << at % 64;
 }
 static uint64_t take(const uint64_t from[2], unsigned at, unsigned bits) {
+  assert(at < 128); /* no vector is wider */
   return from[at / 64] >> at % 64 & ones(bits);
 }
 

@@ -2,6 +2,7 @@
  *
  * How undefined bits travel through arithmetic.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "ops.h"
@@ -53,10 +54,12 @@ void spread_undef(struct warp *w, const struct insn *I, uint32_t lanes, enum spr
 
 void spread_parts(struct warp *w, const struct insn *I, uint32_t lanes, unsigned bits) {
   uint64_t any[WARP], *u = undef_of(w, I->opd[0].reg);
-  const unsigned total = I->opd[0].bits;
+  const uint64_t all = ones(I->opd[0].bits), first = ones(bits);
+  assert(bits < 64);
   gather_undef(w, I, 1, any);
-  EACH_LANE(l, lanes, uint64_t r = 0;
-            for (unsigned at = 0; at < total; at += bits) if (any[l] >> at & ones(bits)) r |=
-            ones(bits) << at;
-            u[l] = r;);
+  EACH_LANE(
+      l, lanes, uint64_t r = 0; for (uint64_t part = first; part & all; part <<= bits) {
+        if (any[l] & part)
+          r |= part;
+      } u[l] = r;);
 }

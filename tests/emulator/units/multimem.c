@@ -227,8 +227,7 @@ static enum step exec_ld_reduce(struct warp *w, const struct insn *I, uint32_t l
   return STEP_next;
 }
 
-/* ---- forms
- * --------------------------------------------------------------------------------------- */
+/* ---- forms ----------------------------------------------------------------------------------- */
 
 static const char *check_order(const struct insn *I) {
   bool strong = I->mod[0] != MOD_none && I->mod[0] != MOD_weak;
@@ -246,7 +245,7 @@ static const char *check_order(const struct insn *I) {
 #define RED    "multimem.red[.relaxed|.release][.cta|.cluster|.gpu|.sys][.global]"
 #define LD     "multimem.ld_reduce[.weak|.relaxed|.acquire][.cta|.cluster|.gpu|.sys][.global]"
 #define ROW(pattern_, operands_, exec_)                                                            \
-  { .pattern = pattern_, .operands = operands_, .exec = exec_, COMMON }
+  {.pattern = pattern_, .operands = operands_, .exec = exec_, COMMON}
 
 const struct form forms_multimem[] = {
     ROW(ST "{.b32|.b64|.u32|.u64|.s32|.s64|.f32|.f64|.f16x2|.bf16x2}", "m rT", exec_st),

@@ -19,6 +19,10 @@ struct tmem {
   uint32_t word[TMEM_LANES][TMEM_COLUMNS];
   uint32_t undef[TMEM_LANES][TMEM_COLUMNS]; /* bits nobody wrote since the allocation */
   struct cta *owner[TMEM_COLUMNS];          /* NULL: free */
+  struct taken {                            /* by this thread at this instruction */
+    const struct insn *insn;
+    uint32_t warp, lane;
+  } taken[TMEM_COLUMNS];
 };
 struct tmem *tmem_of(struct cta *c);
 

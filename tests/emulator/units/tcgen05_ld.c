@@ -34,7 +34,8 @@ static struct place place_of(enum mod shape, uint32_t t, uint32_t j, uint32_t sp
   }
 }
 
-/* What both instructions take from their operands. */
+/* What both instructions take from their operands; the operand `split` says how far apart
+ * .16x32bx2 has its halves, 0: there is none. */
 struct transfer {
   enum mod shape;
   bool pack;
@@ -43,14 +44,14 @@ struct transfer {
 };
 
 static bool decode(struct warp *w, const struct insn *I, uint32_t lanes, const struct opd *at,
-                   const struct opd *regs, const struct opd *split, struct transfer *x) {
+                   const struct opd *regs, unsigned split, struct transfer *x) {
   int first = __builtin_ctz(lanes);
   struct access a = access_of(w, I, first);
   uint64_t addr, other;
   x->shape = (enum mod)I->mod[0];
   x->pack = I->mod[1] != MOD_none;
   x->count = regs->n;
-  x->split = split ? (uint32_t)split->imm : 0;
+  x->split = split ? (uint32_t)I->opd[split].imm : 0;
   uint32_t per_register = x->shape == MOD_32x32b || x->shape == MOD_16x32bx2 ? 1 : 2;
   x->width = x->shape == MOD_16x64b || x->shape == MOD_16x256b || x->shape == MOD_16x128b
                  ? x->count * per_register
@@ -130,8 +131,7 @@ static void load_run(struct tc_op *op) {
   }
 }
 
-static enum step load(struct warp *w, const struct insn *I, uint32_t lanes,
-                      const struct opd *split) {
+static enum step load(struct warp *w, const struct insn *I, uint32_t lanes, unsigned split) {
   struct transfer x;
   if (!decode(w, I, lanes, &I->opd[1], &I->opd[0], split, &x))
     return STEP_fault;
@@ -175,10 +175,10 @@ static enum step load(struct warp *w, const struct insn *I, uint32_t lanes,
 }
 
 static enum step exec_ld(struct warp *w, const struct insn *I, uint32_t lanes) {
-  return load(w, I, lanes, NULL);
+  return load(w, I, lanes, 0);
 }
 static enum step exec_ld_split(struct warp *w, const struct insn *I, uint32_t lanes) {
-  return load(w, I, lanes, &I->opd[2]);
+  return load(w, I, lanes, 2);
 }
 
 /* ---- st -------------------------------------------------------------------------------- */
@@ -210,10 +210,9 @@ static void store_run(struct tc_op *op) {
   free(s->undef);
 }
 
-static enum step store(struct warp *w, const struct insn *I, uint32_t lanes,
-                       const struct opd *split) {
+static enum step store(struct warp *w, const struct insn *I, uint32_t lanes, unsigned split) {
   struct transfer x;
-  const struct opd *v = &I->opd[split ? 2 : 1];
+  const struct opd *v = &I->opd[split + 1];
   if (!decode(w, I, lanes, &I->opd[0], v, split, &x))
     return STEP_fault;
   struct tc_queue *q = tc_queue(w->cta);
@@ -238,10 +237,10 @@ static enum step store(struct warp *w, const struct insn *I, uint32_t lanes,
 }
 
 static enum step exec_st(struct warp *w, const struct insn *I, uint32_t lanes) {
-  return store(w, I, lanes, NULL);
+  return store(w, I, lanes, 0);
 }
 static enum step exec_st_split(struct warp *w, const struct insn *I, uint32_t lanes) {
-  return store(w, I, lanes, &I->opd[1]);
+  return store(w, I, lanes, 1);
 }
 
 /* ---- forms ------------------------------------------------------------------------------- */

@@ -44,14 +44,22 @@ void tc_load_free(struct tc_load *l) {
 
 void tc_queue_exit(struct cta *c, struct tc_queue *q) {
   struct tmem *t = c->grid->dev->sm[c->sm].tmem;
+  struct taken by = {0};
   uint32_t held = 0;
   for (uint32_t i = 0; t && i < TMEM_COLUMNS; i++)
     if (t->owner[i] == c) {
       t->owner[i] = NULL;
+      by = t->taken[i];
       held++;
     }
   if (held && !c->killed) {
-    struct access a = {.m = c->grid->dev->m, .dev = c->grid->dev, .grid = c->grid, .cta = c};
+    struct access a = {.m = c->grid->dev->m,
+                       .dev = c->grid->dev,
+                       .grid = c->grid,
+                       .cta = c,
+                       .insn = by.insn,
+                       .warp = by.warp,
+                       .lane = by.lane};
     (void)fault(&a, CHECK_tcgen05, "tmem-leak",
                 "the CTA exited holding %u columns of tensor memory", held);
   }
@@ -211,11 +219,14 @@ static bool holders(const struct tmem *t, const struct cta *self, char *text, si
   return others;
 }
 
-static void take(struct tmem *t, struct cta *c, uint32_t at, uint32_t n) {
+static void take(struct tmem *t, const struct access *a, uint32_t at, uint32_t n) {
+  struct cta *c = a->cta;
   uint64_t junk = draw(c->grid->dev->m, LAT_tcgen05) | 1;
   bool track = check_on(c->grid->dev->m, CHECK_undef);
-  for (uint32_t i = at; i < at + n; i++)
+  for (uint32_t i = at; i < at + n; i++) {
     t->owner[i] = c;
+    t->taken[i] = (struct taken){a->insn, a->warp, a->lane};
+  }
   for (uint32_t lane = 0; lane < TMEM_LANES; lane++)
     for (uint32_t i = at; i < at + n; i++) {
       junk = junk * 6364136223846793005ull + 1442695040888963407ull;
@@ -268,7 +279,7 @@ static enum step exec_alloc(struct warp *w, const struct insn *I, uint32_t lanes
               (struct wait){.ready = has_room, .object = t, .arg = n, .what = q->waiting});
     return STEP_wait;
   }
-  take(t, c, at, n);
+  take(t, &a, at, n);
   q->largest = n;
   return mem_store(&a, SPACE_shared_cluster, to, 4, 4, &at, NULL) ? STEP_next : STEP_fault;
 }

@@ -320,8 +320,7 @@ static enum step exec_wait(struct warp *w, const struct insn *I, uint32_t lanes)
   return STEP_next;
 }
 
-/* ---- forms
- * ---------------------------------------------------------------------------------------- */
+/* ---- forms ----------------------------------------------------------------------------------- */
 
 static const char *check_shape(const struct insn *I) {
   unsigned want = shape_n(I) / (I->type[0] == MOD_f16 ? 4 : 2);
@@ -364,15 +363,17 @@ static const char *check_shape(const struct insn *I) {
                                                                                                                                                                         k) "}"
 #define COMMON .flags = FORM_sm90a | FORM_aligned, .tested = "H200"
 #define FROM_SHARED(k, types, tail)                                                                \
-  {                                                                                                \
-    .pattern = "wgmma.mma_async.sync.aligned" SHAPES(k) types,                                     \
-    .operands = "vw32 r64 r64 rp i i" tail, .exec = exec_wgmma, COMMON, .check = check_shape       \
-  }
+  {.pattern = "wgmma.mma_async.sync.aligned" SHAPES(k) types,                                      \
+   .operands = "vw32 r64 r64 rp i i" tail,                                                         \
+   .exec = exec_wgmma,                                                                             \
+   COMMON,                                                                                         \
+   .check = check_shape}
 #define FROM_REGISTERS(k, types, tail)                                                             \
-  {                                                                                                \
-    .pattern = "wgmma.mma_async.sync.aligned" SHAPES(k) types,                                     \
-    .operands = "vw32 v4r32 r64 rp i i" tail, .exec = exec_wgmma, COMMON, .check = check_shape     \
-  }
+  {.pattern = "wgmma.mma_async.sync.aligned" SHAPES(k) types,                                      \
+   .operands = "vw32 v4r32 r64 rp i i" tail,                                                       \
+   .exec = exec_wgmma,                                                                             \
+   COMMON,                                                                                         \
+   .check = check_shape}
 #define FP8 "{.f32|.f16}{.e4m3|.e5m2}{.e4m3|.e5m2}"
 
 const struct form forms_wgmma[] = {
