@@ -112,7 +112,7 @@ tests: $(SUITE_PROGRAMS)
 # ---- running -----------------------------------------------------------------
 
 .PHONY: demo
-demo: $(CLI) $(EMU) $(BUNDLE) ## Run wo_a on tensors from a file and compare with the reference
+demo: $(CLI) $(EMU) $(BUNDLE) ## Run the kernels on tensors from files and compare with the references
 	@BUILD=$(BUILD) BW_SEED="$(SEED)" scripts/demo.sh
 
 CHECK_RUN = BUILD=$(BUILD) BW_SEED="$(SEED)" BW_K="$(K)" scripts/run-suites.sh

@@ -17,8 +17,11 @@
  * may be released in any order.  No object is tied to the thread that made it.
  *
  * Errors.  Every function that can fail returns a bw_status.  Anything but BW_OK
- * (and BW_MORE) means that nothing was launched, kept or changed; bw_last_error() then says
- * which argument was wrong, what it was and what is allowed.
+ * (and BW_MORE) means that nothing was launched, kept or changed, *out neither (an error of
+ * bw_mailbox_round ends the set-up); bw_last_error() then says which argument was wrong, what
+ * it was and what is allowed.  BW_ERROR_INVALID_ARGUMENT, for instance for a NULL, and
+ * BW_ERROR_NO_MEMORY are not listed at each function.  What closes, destroys or frees takes
+ * NULL and does nothing.
  *
  * Threads.  All functions may be called from any thread.  Launching from several
  * threads at once, on one plan too, is allowed.  What must not happen beside a
@@ -97,6 +100,7 @@ BW_API bw_status bw_bundle_open(const char *path, bw_bundle **out);
  * every device opened from it are gone.  No alignment is needed. */
 BW_API bw_status bw_bundle_open_memory(const void *data, size_t size, bw_bundle **out);
 
+/* Releases the bundle; devices opened from it keep it. */
 BW_API void bw_bundle_close(bw_bundle *bundle);
 
 /* One compiled specialization.  Strings live as long as the bundle. */
@@ -115,11 +119,12 @@ typedef struct bw_kernel_info {
   bool waits; /* executes griddepcontrol.wait: may carry the PDL attribute */
 } bw_kernel_info;
 
+/* The number of specializations, and one of them, index below that number. */
 BW_API size_t bw_bundle_count(const bw_bundle *bundle);
 BW_API bw_status bw_bundle_kernel(const bw_bundle *bundle, size_t index, bw_kernel_info *out);
 
 /* The entry's PTX (NUL-terminated text) or cubin, freshly allocated; release with
- * bw_free.  size excludes the NUL. */
+ * bw_free.  size excludes the NUL and may be NULL.  BW_ERROR_BUNDLE: it does not unpack. */
 BW_API bw_status bw_bundle_ptx(const bw_bundle *bundle, size_t index, char **text, size_t *size);
 BW_API bw_status bw_bundle_cubin(const bw_bundle *bundle, size_t index, void **cubin, size_t *size);
 BW_API void bw_free(void *memory);
@@ -133,7 +138,7 @@ typedef struct bw_device bw_device;
 /* Binds a bundle to a device of a driver.
  *   driver   NULL: BAREWARP_DRIVER if set, else the system's driver.
  *            "cuda": the system's.  "emu": the emulated driver (found beside the
- *            library, or at BAREWARP_EMU).  Else the path of a driver library.
+ *            library, or at BAREWARP_EMU).  Else the path of a driver library, with a /.
  *   ordinal  a device ordinal (its primary context is retained), or
  *            BW_DEVICE_CURRENT to use the calling thread's current context, which must
  *            then outlive the device and all its plans.
@@ -160,6 +165,7 @@ typedef struct bw_device_info {
   int driver_version; /* as cuDriverGetVersion: 13000 */
   bool emulated;
 } bw_device_info;
+/* What is known since it was opened; asks no driver.  Strings live as long as the device. */
 BW_API bw_status bw_device_query(const bw_device *device, bw_device_info *out);
 
 /* ---- launch flags -------------------------------------------------------- */
@@ -169,8 +175,9 @@ enum {
    * starts when the stream's earlier work has completed.  For the first launch
    * after weights were rewritten in place. */
   BW_LAUNCH_NO_PDL = 1u << 0,
-  /* Where the kernel lets its dependents start; at most one of the three.  Default:
-   * what was measured to be best for the shape. */
+  /* Where the kernel lets its dependents start; at most one of the three.  Default: late
+   * for wo_a on sm_100f, after the wait for every other kernel.  In up_proj and
+   * lamport_copy late means that the results are stored. */
   BW_LAUNCH_TRIGGER_ENTRY = 1u << 1,      /* kernels with TMEM: right after its alloc */
   BW_LAUNCH_TRIGGER_AFTER_WAIT = 1u << 2, /* right after griddepcontrol.wait */
   BW_LAUNCH_TRIGGER_LATE = 1u << 3        /* when the last stage's operands are in */
@@ -226,7 +233,8 @@ BW_API bw_status bw_wo_a_plan_create(bw_device *device, const bw_wo_a_config *co
                                      bw_wo_a_plan **out);
 
 /* Points the plan at weights that moved (same shape).  Not beside a launch on this
- * plan; a captured graph keeps the old addresses. */
+ * plan; a captured graph keeps the old addresses.  Errors as bw_wo_a_plan_create; the plan
+ * then keeps the old ones. */
 BW_API bw_status bw_wo_a_plan_update(bw_wo_a_plan *plan, bw_devptr weight, bw_devptr weight_scale);
 
 /* Not while a launch call on this plan is under way.  Work already launched need
@@ -257,7 +265,9 @@ typedef struct bw_wo_a_args {
  * lock, never synchronizes, may be captured, works whatever context is current and
  * leaves it current.  With BAREWARP_DEBUG=1 the stream's context and the operands'
  * device and extent are checked too (of rope, its first row).  The outputs must not
- * overlap each other or an input.  With tokens 0 the operands may be NULL.
+ * overlap each other or an input (not checked).  With tokens 0 the operands may be NULL.
+ * BW_ERROR_INVALID_ARGUMENT; BW_ERROR_DRIVER, also for a failure of earlier work that the
+ * driver only reports now.
  *
  * PDL.  The launch carries the programmatic-stream-serialization attribute unless
  * BW_LAUNCH_NO_PDL is given.  Before its griddepcontrol.wait the kernel reads
@@ -267,7 +277,8 @@ typedef struct bw_wo_a_args {
 BW_API bw_status bw_wo_a_launch(const bw_wo_a_plan *plan, const bw_wo_a_args *args,
                                 bw_stream stream);
 
-/* Bytes of q for `tokens` tokens and of qs (which has room for 128 tokens always). */
+/* Bytes of q for `tokens` tokens, 0..max_tokens, and of qs (which has room for 128 tokens
+ * always).  Either pointer may be NULL. */
 BW_API bw_status bw_wo_a_output_sizes(const bw_wo_a_shape *shape, uint32_t tokens, size_t *q_bytes,
                                       size_t *qs_bytes);
 
@@ -279,6 +290,7 @@ typedef struct bw_wo_a_key {
   uint32_t heads_per_group;
 } bw_wo_a_key;
 
+/* tokens 1..128, heads_per_group 1..8, whether a bundle has the key or not. */
 BW_API bw_status bw_wo_a_dispatch(uint32_t tokens, uint32_t heads_per_group, bw_wo_a_key *out);
 
 /* Every key that 1..max_tokens tokens dispatch to, in order of first use, without

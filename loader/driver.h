@@ -75,6 +75,7 @@
   X(cuFuncLoad, 12040, true)                                                                       \
   X(cuFuncGetAttribute, 2020, true)                                                                \
   X(cuFuncSetAttribute, 9000, true)                                                                \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, true)                                       \
   X(cuOccupancyMaxActiveClusters, 11070, true)                                                     \
   X(cuLaunchKernelEx, 11060, true)
 

@@ -132,12 +132,22 @@ static bw_status check_thread_limit(const bwi_driver *cu, const bwi_kernel *k) {
                   k->info->threads, limit);
 }
 
-static bw_status check_clusters(const bwi_driver *cu, const bwi_kernel *k) {
+/* How many of the kernel's clusters the device can hold.  For CTAs that form no cluster
+ * cuOccupancyMaxActiveClusters answers 0 (seen on an H200); those are counted one by one. */
+static bw_status count_clusters(const bwi_driver *cu, const bwi_kernel *k, int *clusters) {
+  if (k->info->cluster == 1)
+    return BWI_CALL(
+        cu, cuOccupancyMaxActiveBlocksPerMultiprocessor,
+        (clusters, k->function, (int)k->info->threads, (size_t)k->info->shared_dynamic));
   CUlaunchAttribute attributes[MAX_ATTRIBUTES];
   CUlaunchConfig config;
   configure(k->info, k->info->cluster, 1, false, NULL, attributes, &config);
+  return BWI_CALL(cu, cuOccupancyMaxActiveClusters, (clusters, k->function, &config));
+}
+
+static bw_status check_clusters(const bwi_driver *cu, const bwi_kernel *k) {
   int clusters = 0;
-  bw_status status = BWI_CALL(cu, cuOccupancyMaxActiveClusters, (&clusters, k->function, &config));
+  bw_status status = count_clusters(cu, k, &clusters);
   if (status != BW_OK || clusters > 0)
     return status;
   return bwi_fail(BW_ERROR_UNSUPPORTED,

@@ -31,7 +31,7 @@ die() { say "$@"; exit 1; }
 # Prints the packages whose command, library or Python module is missing.
 missing_packages() {
   local pair
-  for pair in m4:m4 pkg-config:pkg-config python3:python3 zstd:zstd; do
+  for pair in m4:m4 pkg-config:pkg-config python3:python3 zstd:zstd spin:spin; do
     command -v "${pair%%:*}" >/dev/null || echo "${pair#*:}"
   done
   for pair in check:check libzstd:libzstd-dev jansson:libjansson-dev libxxhash:libxxhash-dev; do

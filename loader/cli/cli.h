@@ -62,6 +62,20 @@ typedef struct cli_choice {
  * code for, else the emulated driver. */
 void cli_choose_driver(bw_bundle *bundle, const char *wanted, cli_choice *choice);
 
+/* ---- families of kernels (family.c) ------------------------------------------------------ */
+
+/* What a command does for one family: "barewarp COMMAND FAMILY ...". */
+typedef struct cli_family {
+  const char *name;  /* "wo_a" */
+  const char *usage; /* printed on a wrong command line, and with --help */
+  int (*run)(int argc, char **argv);
+} cli_family;
+
+extern const cli_family cli_verify_wo_a, cli_verify_up_proj, cli_verify_lamport_copy;
+extern const cli_family cli_run_wo_a, cli_run_up_proj;
+extern const cli_family cli_make_input_wo_a, cli_make_input_up_proj;
+extern const cli_family cli_compare_wo_a, cli_compare_up_proj;
+
 /* ---- commands ---------------------------------------------------------------------------- */
 
 int cli_info(int argc, char **argv);

@@ -67,9 +67,10 @@ $(LINT)/separation.ok: $(BUILD)/tests/libsupport.a $(BUILD)/emu/libemulator.a sc
 
 # ---- sanitizers --------------------------------------------------------------
 
-ASAN_PROGRAMS := $(SUITES:%=$(BUILD)/asan/tests/%)
+# Suites that only start other programs have nothing for the sanitizers.
+ASAN_PROGRAMS := $(filter-out %/test_model %/test_templates,$(SUITES:%=$(BUILD)/asan/tests/%))
 
 .PHONY: asan-sample
-asan-sample: $(ASAN_PROGRAMS) $(BUILD)/asan/emu/libcuda.so.1 $(BUNDLE) $(TEST_BUNDLE)
+asan-sample: $(ASAN_PROGRAMS) $(BUILD)/asan/bin/barewarp $(BUILD)/asan/emu/libcuda.so.1 $(BUNDLE) $(TEST_BUNDLE)
 	@echo "address and undefined-behaviour sanitizers, at most 4 runs of each looped test:"
 	@BUILD=$(BUILD)/asan BW_SEED="$(SEED)" BW_SAMPLE=4 scripts/run-suites.sh $(ASAN_PROGRAMS)

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A multiple of 16 but of no larger power of two. */
-enum { BAND = 4096 + 16 };
+/* Multiples of 16, resp. 32, but of no larger power of two. */
+enum { BAND = 4096 + 16, BAND_32 = 4096 + 32 };
 
 static bool failed(const struct bwt_buffer *b, CUresult result, const char *what,
                    struct bwt_text *why) {
@@ -32,7 +32,7 @@ bool bwt_buffer_open(struct bwt_buffer *b, const struct bwt_driver *driver, cons
   b->driver = driver;
   b->name = name;
   b->size = size;
-  b->band = guard == BWT_GUARDED || size == 0 ? BAND : 0;
+  b->band = guard == BWT_GUARDED_32 ? BAND_32 : guard == BWT_GUARDED || size == 0 ? BAND : 0;
   b->expected = malloc(total(b));
   if (b->expected == NULL) {
     bwt_say(why, "no host memory for %s\n", name);

@@ -12,8 +12,9 @@
 #include <stdint.h>
 
 enum bwt_guard {
-  BWT_GUARDED, /* bands on both sides; the data are aligned to 16 bytes and no more */
-  BWT_TIGHT    /* an allocation of exactly this size: a bounds checker sees overruns */
+  BWT_GUARDED,   /* bands on both sides; the data are aligned to 16 bytes and no more */
+  BWT_TIGHT,     /* an allocation of exactly this size: a bounds checker sees overruns */
+  BWT_GUARDED_32 /* as BWT_GUARDED, aligned to 32 bytes and no more */
 };
 
 struct bwt_buffer {

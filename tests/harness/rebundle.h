@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A bundle in memory made from one entry of another, edited on the way: how tests get
+ * A bundle in memory made from entries of another, edited on the way: how tests get
  * kernels and index entries that no build would make.
  */
 #ifndef BW_HARNESS_REBUNDLE_H
@@ -26,6 +26,11 @@ bool bwt_rebundle(const bw_bundle *from, const char *family, const char *arch, c
 bool bwt_rebundle_as(const bw_bundle *from, const char *family, const char *arch, const char *key,
                      char (*names)[BW_WO_A_KEY_NAME_SIZE], size_t count, bwt_edit edit, void *arg,
                      struct bwt_rebundled *out, struct bwt_text *why);
+/* All entries of `from` for arch that edit leaves (it returns false for those that are to be
+ * left out), edited. */
+typedef bool (*bwt_edit_all)(bwi_entry *entry, void *arg);
+bool bwt_rebundle_all(const bw_bundle *from, const char *arch, bwt_edit_all edit, void *arg,
+                      struct bwt_rebundled *out, struct bwt_text *why);
 /* After every device opened from it is closed. */
 void bwt_rebundle_close(struct bwt_rebundled *r);
 

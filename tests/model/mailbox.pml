@@ -19,7 +19,7 @@
  * reader takes this step's words (assert in copy_out: none lost, none read twice), every
  * reader ends (no invalid end state), and in the end every word is empty (Judge).
  *
- * Set on the command line (run.sh does so):
+ * Set on the command line (tests/suites/test_model.c does so):
  *   N ranks, S steps, G generations, CTAS of the reader, MPAT bit i = rows of step i
  *   minus one, REPLAY k: a graph of k steps launched again and again (no overlap across
  *   its ends), TRIGGER_AT_ENTRY: the producer triggers before its wait and the reader

@@ -140,6 +140,62 @@ START_TEST(file_to_file) {
 }
 END_TEST
 
+START_TEST(verify_mailbox) {
+  setup();
+  uint64_t seed = bwt_run_seed() >> 1;
+  /* Every rank, every mode. */
+  assert_says(RUN("'%s' verify up_proj --rows 1-2 --tp 1,2 --latent 1792 --hidden 128 --seed "
+                  "%" PRIu64,
+                  program, seed),
+              0, "\n16 passed, 0 failed\n");
+  assert_says(RUN("'%s' verify up_proj --rows 3 --tp 4 --rank 1,3 --mode multicast --latent 1792 "
+                  "--hidden 256 --seed %" PRIu64,
+                  program, seed),
+              0, "\n2 passed, 0 failed\n");
+  assert_says(RUN("'%s' verify lamport_copy --rows 0,5 --tp 1,8 --hidden 512 --seed %" PRIu64,
+                  program, seed),
+              0, "\n4 passed, 0 failed\n");
+  assert_says(
+      RUN("'%s' verify up_proj --rows 1 --tp 1 --mode local --latent 1000 --hidden 64", program), 1,
+      "\n0 passed, 1 failed\n");
+  ck_assert_ptr_nonnull(strstr(output, "latent_dim is 1000"));
+  assert_says(RUN("EMU_DEVICES=2 '%s' verify up_proj --rows 1 --tp 4 --rank 0 --mode multicast "
+                  "--latent 1792 --hidden 64",
+                  program),
+              1, "4 devices are needed, there are 2");
+  teardown();
+}
+END_TEST
+
+/* A step of all ranks, on a device each and on one; a change in what one rank got is seen. */
+START_TEST(step_file_to_file) {
+  setup();
+  assert_says(RUN("'%s' make-input up_proj --output '%s/in' --rows 3 --latent 1792 --hidden 256 "
+                  "--seed %" PRIu64,
+                  program, folder, bwt_run_seed() >> 1),
+              0, "3 rows");
+  assert_says(
+      RUN("'%s' run up_proj --input '%s/in' --output '%s/out' --tp 4", program, folder, folder), 0,
+      "mode multicast");
+  assert_says(
+      RUN("'%s' compare up_proj --input '%s/in' --output '%s/out'", program, folder, folder), 0,
+      "4 ranks  equal to the model (0 of 3072 elements differ)");
+  assert_says(RUN("EMU_DEVICES=1 '%s' run up_proj --input '%s/in' --output '%s/one' --tp 4",
+                  program, folder, folder),
+              0, "mode peers");
+  assert_says(RUN("cmp '%s/out' '%s/one' && echo same", folder, folder), 0, "same");
+  assert_says(
+      RUN("'%s' run up_proj --input '%s/in' --output '%s/none' --tp 3", program, folder, folder), 1,
+      "must be a multiple of --tp, 3");
+  assert_says(RUN("python3 -c \"p = '%s/out'; b = bytearray(open(p, 'rb').read()); b[-1] ^= 1; "
+                  "open(p, 'wb').write(b)\" && '%s' compare up_proj --input '%s/in' --output "
+                  "'%s/out'",
+                  folder, program, folder, folder),
+              1, "rank 3's columns at rank 3: 1 of");
+  teardown();
+}
+END_TEST
+
 /* One wrong byte anywhere in the outputs is seen. */
 START_TEST(compare_sees_changes) {
   setup();
@@ -221,9 +277,17 @@ START_TEST(bad_command_lines) {
       {"verify wo_a extra", "unexpected 'extra'"},
       {"list --max-tokens 0", "--max-tokens is '0'"},
       {"list --json=yes", "--json takes no value"},
-      {"make-input wo_a", "--output are needed"},
+      {"make-input wo_a", "--output is needed"},
       {"make-input wo_a --output x --lora-rank 130", "multiple of 128"},
       {"run wo_a --input x", "--output are needed"},
+      {"verify up_proj --rows 9", "--rows is '9'"},
+      {"verify up_proj --tp 17", "--tp is '17'"},
+      {"verify up_proj --tp 3", "--hidden is 7168, must be a multiple of --tp, 3"},
+      {"verify up_proj --mode sideways", "--mode is 'sideways'"},
+      {"verify lamport_copy --mode local", "unknown option '--mode'"},
+      {"make-input up_proj", "--output is needed"},
+      {"run up_proj --output x", "--input and --output are needed"},
+      {"run lamport_copy", "a family is needed"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     assert_says(RUN("'%s' %s", program, bad[i].arguments), 2, bad[i].says);
@@ -319,6 +383,8 @@ int main(void) {
       BWT_TEST("runs", verify, 120),
       BWT_TEST("runs", verify_fails, 60),
       BWT_TEST("runs", file_to_file, 120),
+      BWT_TEST("runs", verify_mailbox, 120),
+      BWT_TEST("runs", step_file_to_file, 120),
       BWT_TEST("runs", compare_sees_changes, 120),
       BWT_TEST("runs", packed_scales, 120),
       BWT_TEST("refuses", bad_command_lines, 120),

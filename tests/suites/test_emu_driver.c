@@ -443,6 +443,10 @@ START_TEST(launch_checks) {
   OK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
   OK(cuOccupancyMaxActiveClusters(&clusters, f, &c));
   ck_assert_int_gt(clusters, 0);
+  c.numAttrs = 0; /* CTAs that form no cluster, as an H200 counts them */
+  OK(cuOccupancyMaxActiveClusters(&clusters, f, &c));
+  ck_assert_int_eq(clusters, 0);
+  c.numAttrs = 1;
   a.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT;
   FAILS(cuLaunchKernelEx(&c, f, params, NULL), CUDA_ERROR_NOT_SUPPORTED);
   OK(cuCtxSynchronize());

@@ -189,6 +189,7 @@ START_TEST(variables) {
   const uint64_t *o = engine_data(p[1]);
   ck_assert_uint_eq(o[0], 42);
   ck_assert_uint_eq(o[1], 40ull << 32 | 30);
+  ptx_free(m);
 }
 END_TEST
 

@@ -385,12 +385,13 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *out, CUfunction f, int 
 /* Clusters live inside a GPC: 8 of them, whose SMs the published counts divide into. */
 #define GPCS 8
 
+/* 0: neither the launch nor the kernel forms clusters. */
 static uint32_t cluster_size(const CUlaunchConfig *c, const struct function *fn) {
   for (unsigned i = 0; i < c->numAttrs; i++)
     if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
       return c->attrs[i].value.clusterDim.x * c->attrs[i].value.clusterDim.y *
              c->attrs[i].value.clusterDim.z;
-  return fn->reqcluster[0] ? product(fn->reqcluster) : 1;
+  return fn->reqcluster[0] ? product(fn->reqcluster) : 0;
 }
 
 static CUresult max_clusters(int *out, CUfunction f, const CUlaunchConfig *c, uint32_t size) {
@@ -411,7 +412,12 @@ CUresult cuOccupancyMaxActiveClusters(int *out, CUfunction f, const CUlaunchConf
   FUNCTION(f);
   if (!out || !c || (c->numAttrs && !c->attrs))
     return CUDA_ERROR_INVALID_VALUE;
-  return max_clusters(out, f, c, cluster_size(c, f->fn));
+  uint32_t size = cluster_size(c, f->fn);
+  if (!size) {
+    *out = 0; /* as an H200's driver answers */
+    return CUDA_SUCCESS;
+  }
+  return max_clusters(out, f, c, size);
 }
 
 CUresult cuOccupancyMaxPotentialClusterSize(int *out, CUfunction f, const CUlaunchConfig *c) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `barewarp make-input`: random operands like those of a model: normally distributed
+ * `barewarp make-input wo_a`: random operands like those of a model: normally distributed
  * activations with a few channels that are far larger in every token, positions anywhere
  * in a long context, weights quantized with one scale for 32.
  */
@@ -130,7 +130,7 @@ static int make(const sizes *s, const char *path) {
   return status;
 }
 
-int cli_make_input(int argc, char **argv) {
+static int run_command(int argc, char **argv) {
   const char *family = NULL, *path = NULL, *tokens = NULL, *groups = NULL, *heads = NULL,
              *rank = NULL, *context = NULL, *seed = NULL;
   const cli_option options[] = {
@@ -141,8 +141,8 @@ int cli_make_input(int argc, char **argv) {
   };
   if (!cli_parse(argc, argv, options, sizeof options / sizeof *options, &family, 1, usage))
     return CLI_USAGE;
-  if (!family || strcmp(family, "wo_a") != 0 || !path) {
-    fprintf(stderr, "barewarp make-input: a family (wo_a) and --output are needed\n%s", usage);
+  if (!path) {
+    fprintf(stderr, "barewarp make-input: --output is needed\n%s", usage);
     return CLI_USAGE;
   }
   sizes s = {.tokens = 8, .groups = 2, .heads = 8, .rank = 1024, .context = 16384};
@@ -162,3 +162,5 @@ int cli_make_input(int argc, char **argv) {
     s.seed = bwt_run_seed();
   return make(&s, path);
 }
+
+const cli_family cli_make_input_wo_a = {"wo_a", usage, run_command};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `barewarp run`: one kernel on operands from a file, its outputs to a file.
+ * `barewarp run wo_a`: the kernel on operands from a file, its outputs to a file.
  */
 #include "cli.h"
 #include "cli/emulated.h"
@@ -126,9 +126,9 @@ static int run(const wo_a_file *in, bw_bundle *bundle, const cli_choice *choice,
                   download(&j, in, q_size, qs_size, output);
   bw_device_info info;
   if (ok && bw_device_query(j.session.device, &info) == BW_OK)
-    printf("%s: T = %u G = %u H = %u R = %u on %s (%s), %.2f s with loading\n", output, in->tokens,
-           in->shape.groups, in->shape.heads_per_group, in->shape.lora_rank, info.name, choice->why,
-           j.seconds);
+    printf("%s: T = %u G = %u H = %u R = %u on %s, driver %s, %.2f s with loading\n", output,
+           in->tokens, in->shape.groups, in->shape.heads_per_group, in->shape.lora_rank, info.name,
+           choice->driver, j.seconds);
   bw_wo_a_plan_destroy(j.plan);
   for (int i = 0; i < BUFFERS; i++)
     if (j.buffer[i])
@@ -137,7 +137,7 @@ static int run(const wo_a_file *in, bw_bundle *bundle, const cli_choice *choice,
   return ok ? CLI_OK : CLI_FAILED;
 }
 
-int cli_run(int argc, char **argv) {
+static int run_command(int argc, char **argv) {
   const char *family = NULL, *input = NULL, *output = NULL, *driver = NULL, *path = NULL;
   cli_emulated emulated = {0};
   const cli_option options[] = {
@@ -151,8 +151,8 @@ int cli_run(int argc, char **argv) {
   };
   if (!cli_parse(argc, argv, options, sizeof options / sizeof *options, &family, 1, usage))
     return CLI_USAGE;
-  if (!family || strcmp(family, "wo_a") != 0 || !input || !output) {
-    fprintf(stderr, "barewarp run: a family (wo_a), --input and --output are needed\n%s", usage);
+  if (!input || !output) {
+    fprintf(stderr, "barewarp run: --input and --output are needed\n%s", usage);
     return CLI_USAGE;
   }
   if (!cli_emulated_configure(&emulated, argv[0]))
@@ -171,3 +171,5 @@ int cli_run(int argc, char **argv) {
   bw_bundle_close(bundle);
   return status;
 }
+
+const cli_family cli_run_wo_a = {"wo_a", usage, run_command};

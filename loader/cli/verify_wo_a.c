@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `barewarp verify`: kernels on fresh random data, every byte compared with the reference.
- * The body is the one of the test suites (tests/harness).
+ * `barewarp verify wo_a`: on fresh random data, every byte compared with the reference.  The
+ * body is the one of the test suites (tests/harness).
  */
+#include "harness/verify_wo_a.h"
 #include "cli.h"
 #include "cli/emulated.h"
 #include "harness/random.h"
-#include "harness/verify_wo_a.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -119,7 +119,7 @@ static int verify(const cases *all, bw_bundle *bundle, const cli_choice *choice)
   return p.total > 0 && p.passed == p.total ? CLI_OK : CLI_FAILED;
 }
 
-int cli_verify(int argc, char **argv) {
+static int run_command(int argc, char **argv) {
   const char *family = NULL, *tokens = "1,8,32,96", *groups = "2", *heads = "8", *rank = "1024";
   const char *t = NULL, *g = NULL, *h = NULL, *r = NULL, *seed = NULL, *driver = NULL, *path = NULL;
   cli_emulated emulated = {0};
@@ -138,10 +138,6 @@ int cli_verify(int argc, char **argv) {
   static cases all;
   if (!cli_parse(argc, argv, options, sizeof options / sizeof *options, &family, 1, usage))
     return CLI_USAGE;
-  if (!family || strcmp(family, "wo_a") != 0) {
-    fprintf(stderr, "barewarp verify: a family is needed: wo_a\n%s", usage);
-    return CLI_USAGE;
-  }
   if (!cli_numbers("--tokens", t ? t : tokens, 0, BW_WO_A_MAX_TOKENS, &all.tokens) ||
       !cli_numbers("--groups", g ? g : groups, 1, 1024, &all.groups) ||
       !cli_numbers("--heads-per-group", h ? h : heads, 1, 8, &all.heads) ||
@@ -160,3 +156,5 @@ int cli_verify(int argc, char **argv) {
   bw_bundle_close(bundle);
   return status;
 }
+
+const cli_family cli_verify_wo_a = {"wo_a", usage, run_command};
