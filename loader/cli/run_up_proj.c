@@ -236,7 +236,7 @@ static int run(job *j, bw_bundle *bundle, const cli_choice *choice, const char *
     printf(
         "%s: M = %u L = %u hidden = %u, %u ranks on %s of %s (%s), mode %s, %.2f s with loading\n",
         output, j->in->rows, j->in->latent_dim, j->in->hidden, j->tp,
-        j->one_device ? "one" : "as many", info.name, choice->why, bwt_mode_name(j->mode),
+        j->one_device ? "one" : "as many", info.name, choice->driver, bwt_mode_name(j->mode),
         j->seconds);
   release(j);
   bwt_ranks_close(&j->ranks);

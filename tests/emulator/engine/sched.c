@@ -98,6 +98,15 @@ static void run_one(struct machine *m) {
   }
 }
 
+/* Decisions between two looks at all waits.  A look costs as much as there are parked
+ * warps, so it comes about once for as many turns; and while only events happen, once for
+ * a few of them when thousands of warps are parked. */
+static uint32_t patience(const struct engine_state *s) {
+  if (s->run.n)
+    return s->parked.n + 4;
+  return s->heap_n ? s->parked.n / 256 : 0;
+}
+
 enum decision { DECIDED_ran, DECIDED_jumped, DECIDED_nothing };
 
 static enum decision decide(struct machine *m) {
@@ -108,7 +117,7 @@ static enum decision decide(struct machine *m) {
     return DECIDED_ran;
   if (s->place)
     grids_place(m);
-  if (!s->run.n || ++s->since_sweep > s->parked.n / 4 + 4)
+  if (++s->since_sweep > patience(s))
     sweep(m);
   if (s->run.n) {
     run_one(m);
