@@ -19,8 +19,8 @@
 /* Parameters in order, all naturally aligned without gaps: see the entry's PTX. */
 enum { PARAMETERS = 12, PARAMETER_BYTES = 2 * 128 + 6 * 8 + 4 * 4 };
 
-/* Bits of the parameter `flags`. */
-enum { TRIGGER_LATE = 0, TRIGGER_ENTRY = 1, TRIGGER_AFTER_WAIT = 2, WEIGHTS_AFTER_WAIT = 1 << 2 };
+/* Bit of the parameter `flags`, above the BWI_TRIGGER_* in bits 0-1. */
+enum { WEIGHTS_AFTER_WAIT = 1 << 2 };
 
 /* A kernel and what the bundle's attributes say about launching it. */
 typedef struct variant {
@@ -129,7 +129,7 @@ static bw_status check_variant(const bw_kernel_info *k, const variant *v, uint32
     return fail_attribute(k, "scale_box", v->scale_box, "1..4");
   if (v->grid_y == 0)
     return fail_attribute(k, "grid_y", v->grid_y, "at least 1");
-  if (v->trigger > TRIGGER_AFTER_WAIT)
+  if (v->trigger > BWI_TRIGGER_AFTER_WAIT)
     return fail_attribute(k, "trigger", v->trigger, "0..2");
   return BW_OK;
 }
@@ -149,7 +149,7 @@ static bw_status read_variant(const bw_device *device, size_t entry, const bw_wo
     return status;
   v->grid_y = tiles;
   (void)bwi_bundle_attribute(b, entry, "grid_y", &v->grid_y);
-  v->trigger = TRIGGER_LATE;
+  v->trigger = BWI_TRIGGER_LATE;
   (void)bwi_bundle_attribute(b, entry, "trigger", &v->trigger);
   return check_variant(bwi_bundle_entry(b, entry), v, bwi_bundle_parameter_bytes(b, entry),
                        shape->heads_per_group);
@@ -325,20 +325,6 @@ void bw_wo_a_plan_destroy(bw_wo_a_plan *plan) {
 
 /* ---- launching ------------------------------------------------------------------------------- */
 
-static bw_status check_flags(uint32_t flags) {
-  const uint32_t triggers =
-      BW_LAUNCH_TRIGGER_ENTRY | BW_LAUNCH_TRIGGER_AFTER_WAIT | BW_LAUNCH_TRIGGER_LATE;
-  if ((flags & ~(BW_LAUNCH_NO_PDL | triggers)) != 0)
-    return bwi_fail(BW_ERROR_INVALID_ARGUMENT,
-                    "args.flags is 0x%x, must be made of BW_LAUNCH_* (0x%x)", flags,
-                    BW_LAUNCH_NO_PDL | triggers);
-  uint32_t chosen = flags & triggers;
-  if ((chosen & (chosen - 1)) != 0)
-    return bwi_fail(BW_ERROR_INVALID_ARGUMENT,
-                    "args.flags is 0x%x, must hold at most one BW_LAUNCH_TRIGGER_*", flags);
-  return BW_OK;
-}
-
 /* Longest token stride: 128 of them still fit 64-bit byte addresses with room to spare. */
 #define MAX_TOKEN_STRIDE (UINT64_C(1) << 48)
 
@@ -385,13 +371,7 @@ static bw_status debug_check(const bw_wo_a_plan *plan, const bw_wo_a_args *args,
 }
 
 static uint32_t kernel_flags(const bw_wo_a_plan *plan, const variant *v, uint32_t launch_flags) {
-  uint32_t flags = v->trigger;
-  if (launch_flags & BW_LAUNCH_TRIGGER_ENTRY)
-    flags = TRIGGER_ENTRY;
-  else if (launch_flags & BW_LAUNCH_TRIGGER_AFTER_WAIT)
-    flags = TRIGGER_AFTER_WAIT;
-  else if (launch_flags & BW_LAUNCH_TRIGGER_LATE)
-    flags = TRIGGER_LATE;
+  uint32_t flags = bwi_trigger_bits(launch_flags, v->trigger);
   if (plan->flags & BW_WO_A_WEIGHTS_AFTER_WAIT)
     flags |= WEIGHTS_AFTER_WAIT;
   return flags;
@@ -422,7 +402,7 @@ bw_status bw_wo_a_launch(const bw_wo_a_plan *plan, const bw_wo_a_args *args, bw_
     return bwi_fail_null("args");
   if (args->tokens > plan->shape.max_tokens)
     return bwi_fail_range("args.tokens", args->tokens, 0, plan->shape.max_tokens);
-  bw_status status = check_flags(args->flags);
+  bw_status status = bwi_check_launch_flags(args->flags);
   if (status != BW_OK || args->tokens == 0) /* operands of no tokens may be NULL */
     return status;
   status = check_args(plan, args);
