@@ -6,6 +6,7 @@
 #   scripts/mk/kernels.mk   ptx/ -> .ptx -> .cubin -> bundle
 #   scripts/mk/programs.mk  libraries, command line, emulated driver, test programs
 #   scripts/mk/lint.mk      format, clang-tidy, warnings as errors, separation
+#   scripts/mk/rules.mk     the rule pairs of the emulated driver
 #
 # Before anything is built, scripts/setup.sh finds or fetches the tools and writes
 # $(BUILD)/config.mk (make remakes an included file first, then starts over).
@@ -39,11 +40,11 @@ VERSION = $(call VERSION_PART,MAJOR).$(call VERSION_PART,MINOR).$(call VERSION_P
 # ---- targets that need no tools ----------------------------------------------
 
 NO_SETUP := help clean uninstall check-gpu gpu-kit sanitize bench record-gpu conformance \
-  rules mutate fuzz regen-ptx review
+  mutate fuzz regen-ptx review
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile scripts/mk/lint.mk
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile scripts/mk/*.mk
 	@echo "Variables: BUILD PREFIX DESTDIR CC CFLAGS K SEED; CUDA_HOME from the environment"
 
 .PHONY: clean
@@ -57,7 +58,7 @@ uninstall: ## Remove what install put under PREFIX
 	rm -f $(INSTALLED)
 
 # Not there yet: say so, and fail.
-LATER := check-gpu gpu-kit sanitize bench record-gpu conformance rules mutate fuzz regen-ptx review
+LATER := check-gpu gpu-kit sanitize bench record-gpu conformance mutate fuzz regen-ptx review
 .PHONY: $(LATER)
 $(LATER):
 	@echo "make $@: not part of this version yet" >&2; exit 1
@@ -72,6 +73,7 @@ include $(BUILD)/kernels.mk
 include scripts/mk/kernels.mk
 include scripts/mk/programs.mk
 include scripts/mk/lint.mk
+include scripts/mk/rules.mk
 
 # Run at every start: config.mk is only touched when something changed.
 $(BUILD)/config.mk: FORCE

@@ -233,7 +233,7 @@ struct mem *mem_resolve(const struct access *a, enum space sp, uint64_t addr, ui
   uint64_t in = addr;
   enum space at = sp == SPACE_generic ? generic_space(addr, &in) : sp;
   if (align > 1 && in & (align - 1)) {
-    bad_address(a, sp, addr, "misaligned", "%s of %llu bytes needs an address divisible by %llu",
+    bad_address(a, sp, addr, "misaligned-access", "%s of %llu bytes needs an address divisible by %llu",
                 write ? "write" : "read", (unsigned long long)size, (unsigned long long)align);
     return NULL;
   }

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Running of rule pairs; see rule_run.h.
+ *
+ * Each call works in a child process, since the emulated driver takes its architecture
+ * and its devices from the environment when it starts, and a context that a report has
+ * ended stays as it is.
+ */
+#include "harness/rule_run.h"
+
+#include "harness/driver.h"
+
+#include <dlfcn.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STREAMS = 4, DEVICES = 16, NAMES = 64 };
+
+/* What harness/driver.h does not have. */
+#define MORE_CALLS(X)                                                                              \
+  X(MemsetD8, cuMemsetD8_v2)                                                                       \
+  X(CtxEnablePeerAccess, cuCtxEnablePeerAccess)                                                    \
+  X(TensorMapEncodeTiled, cuTensorMapEncodeTiled)                                                  \
+  X(MemCreate, cuMemCreate)                                                                        \
+  X(MemRelease, cuMemRelease)                                                                      \
+  X(MemAddressReserve, cuMemAddressReserve)                                                        \
+  X(MemAddressFree, cuMemAddressFree)                                                              \
+  X(MemMap, cuMemMap)                                                                              \
+  X(MemUnmap, cuMemUnmap)                                                                          \
+  X(MemSetAccess, cuMemSetAccess)                                                                  \
+  X(MulticastCreate, cuMulticastCreate)                                                            \
+  X(MulticastAddDevice, cuMulticastAddDevice)                                                      \
+  X(MulticastBindMem, cuMulticastBindMem)
+
+/* What a name of the head stands for. */
+struct named {
+  char name[40];
+  CUdeviceptr address; /* 0: a tensor map */
+  uint64_t bytes;
+  CUtensorMap map;
+  bool reserved; /* mapped address space; else an allocation */
+};
+
+struct rig {
+  const struct rule_pair *pair;
+  struct bwt_driver d;
+#define X(name, symbol) __typeof__(symbol) *name;
+  MORE_CALLS(X)
+#undef X
+  CUcontext context[DEVICES];
+  CUstream stream[DEVICES][STREAMS];
+  struct named name[NAMES];
+  unsigned names;
+  CUmodule module[DEVICES];
+  CUmemGenericAllocationHandle handle[NAMES];
+  unsigned handles;
+  CUresult result; /* the first failure */
+  char why[256];   /* the pair or the rig is wrong, not the program */
+};
+
+/* ---- names -------------------------------------------------------------------------- */
+
+static bool wrong(struct rig *r, const char *what, const char *name) {
+  if (r->why[0] == '\0')
+    snprintf(r->why, sizeof r->why, "%s: %s", name, what);
+  return false;
+}
+
+static struct named *find(struct rig *r, const char *name) {
+  for (unsigned i = r->names; i > 0; i--)
+    if (strcmp(r->name[i - 1].name, name) == 0)
+      return &r->name[i - 1];
+  return NULL;
+}
+
+static struct named *add(struct rig *r, const char *name) {
+  if (r->names == NAMES) {
+    (void)wrong(r, "too many names", name);
+    return NULL;
+  }
+  struct named *n = &r->name[r->names++];
+  *n = (struct named){0};
+  snprintf(n->name, sizeof n->name, "%s", name);
+  return n;
+}
+
+/* Keeps a failure of what the pair does; false: stop here. */
+static bool call(struct rig *r, CUresult result) {
+  if (result != CUDA_SUCCESS && r->result == CUDA_SUCCESS)
+    r->result = result;
+  return result == CUDA_SUCCESS;
+}
+
+/* A failure of what only prepares is a mistake in the pair. */
+static bool prepare(struct rig *r, const char *what, CUresult result) {
+  return result == CUDA_SUCCESS || wrong(r, bwt_driver_error(&r->d, result), what);
+}
+
+static bool enter(struct rig *r, unsigned device) {
+  if (device >= r->pair->devices)
+    return wrong(r, "no such device; \"devices:\" says how many there are", "device");
+  return prepare(r, "cuCtxSetCurrent", r->d.CtxSetCurrent(r->context[device]));
+}
+
+/* ---- memory -------------------------------------------------------------------------- */
+
+static bool fill(struct rig *r, const struct named *n, enum rule_fill how) {
+  if (how == RULE_none)
+    return true;
+  if (how == RULE_zero)
+    return prepare(r, n->name, r->MemsetD8(n->address, 0, n->bytes));
+  uint32_t *words = malloc(n->bytes + 4);
+  if (words == NULL)
+    return wrong(r, "no memory", n->name);
+  for (uint64_t i = 0; i * 4 < n->bytes; i++)
+    words[i] = (uint32_t)i;
+  CUresult result = r->d.MemcpyHtoD(n->address, words, n->bytes);
+  free(words);
+  return prepare(r, n->name, result);
+}
+
+static bool do_memory(struct rig *r, const struct rule_step *s) {
+  struct named *n = add(r, s->name);
+  if (n == NULL || !enter(r, s->device))
+    return false;
+  n->bytes = s->bytes;
+  return prepare(r, s->name, r->d.MemAlloc(&n->address, s->bytes)) && fill(r, n, s->fill);
+}
+
+/* Maps it readable and writable by every device. */
+static bool map_handle(struct rig *r, struct named *n, CUmemGenericAllocationHandle handle) {
+  r->handle[r->handles++] = handle;
+  CUmemAccessDesc access[DEVICES];
+  memset(access, 0, sizeof access);
+  for (unsigned i = 0; i < r->pair->devices; i++) {
+    access[i].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access[i].location.id = (int)i;
+    access[i].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  }
+  n->reserved = true;
+  return prepare(r, n->name, r->MemAddressReserve(&n->address, n->bytes, 0, 0, 0)) &&
+         prepare(r, n->name, r->MemMap(n->address, n->bytes, 0, handle, 0)) &&
+         prepare(r, n->name, r->MemSetAccess(n->address, n->bytes, access, r->pair->devices));
+}
+
+/* NAME: the multicast address; NAME.0, NAME.1, ...: each device's own. */
+static bool do_multicast(struct rig *r, const struct rule_step *s) {
+  CUmulticastObjectProp prop;
+  CUmemGenericAllocationHandle object, own;
+  memset(&prop, 0, sizeof prop);
+  prop.numDevices = r->pair->devices;
+  prop.size = s->bytes;
+  if (!prepare(r, s->name, r->MulticastCreate(&object, &prop)))
+    return false;
+  for (unsigned i = 0; i < r->pair->devices; i++)
+    if (!prepare(r, s->name, r->MulticastAddDevice(object, (CUdevice)i)))
+      return false;
+  for (unsigned i = 0; i < r->pair->devices; i++) {
+    CUmemAllocationProp where;
+    memset(&where, 0, sizeof where);
+    where.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    where.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    where.location.id = (int)i;
+    char name[40];
+    snprintf(name, sizeof name, "%s.%u", s->name, i);
+    struct named *n = add(r, name);
+    if (n == NULL || !enter(r, i))
+      return false;
+    n->bytes = s->bytes;
+    if (!prepare(r, name, r->MemCreate(&own, s->bytes, &where, 0)) || !map_handle(r, n, own) ||
+        !prepare(r, name, r->MulticastBindMem(object, 0, own, 0, s->bytes, 0)) ||
+        !fill(r, n, s->fill))
+      return false;
+  }
+  struct named *n = add(r, s->name);
+  if (n == NULL || !enter(r, 0))
+    return false;
+  n->bytes = s->bytes;
+  return map_handle(r, n, object);
+}
+
+static bool do_map(struct rig *r, const struct rule_step *s) {
+  const struct named *over = find(r, s->args);
+  static const CUtensorMapDataType types[] = {
+      [1] = CU_TENSOR_MAP_DATA_TYPE_UINT8,
+      [2] = CU_TENSOR_MAP_DATA_TYPE_UINT16,
+      [4] = CU_TENSOR_MAP_DATA_TYPE_UINT32,
+  };
+  if (over == NULL)
+    return wrong(r, "no memory of that name", s->args);
+  if (s->element_bytes > 4 || s->element_bytes == 3 || s->element_bytes == 0)
+    return wrong(r, "bytes= must be 1, 2 or 4", s->name);
+  struct named *n = add(r, s->name);
+  if (n == NULL)
+    return false;
+  cuuint64_t sizes[RULE_DIMS], strides[RULE_DIMS];
+  cuuint32_t box[RULE_DIMS], ones[RULE_DIMS] = {1, 1, 1};
+  uint64_t stride = s->stride ? s->stride : (uint64_t)s->elements[0] * s->element_bytes;
+  for (unsigned i = 0; i < s->rank; i++) {
+    sizes[i] = s->elements[i];
+    box[i] = s->box[i];
+    strides[i] = i == 0 ? stride : stride * s->elements[1];
+  }
+  CUtensorMapSwizzle swizzle = s->swizzle == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+                               : s->swizzle == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                               : s->swizzle == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
+                                                  : CU_TENSOR_MAP_SWIZZLE_NONE;
+  return prepare(
+      r, s->name,
+      r->TensorMapEncodeTiled(&n->map, types[s->element_bytes], s->rank, (void *)over->address,
+                              sizes, strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                              CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+}
+
+/* ---- launching ------------------------------------------------------------------------ */
+
+/* "A+64": what the kernel gets, in value, or the map itself. */
+static bool argument(struct rig *r, char *text, uint64_t *value, void **parameter) {
+  char *plus = strchr(text, '+'), *end;
+  uint64_t offset = 0;
+  if (plus != NULL) {
+    *plus = '\0';
+    offset = strtoull(plus + 1, &end, 0);
+    if (*end != '\0')
+      return wrong(r, "not a number after +", text);
+  }
+  *parameter = value;
+  *value = strtoull(text, &end, 0);
+  if (*text >= '0' && *text <= '9' && *end == '\0')
+    return true;
+  struct named *n = find(r, text);
+  if (n == NULL)
+    return wrong(r, "an argument that is no number and no name", text);
+  if (n->address == 0)
+    *parameter = &n->map;
+  *value = n->address + offset;
+  return true;
+}
+
+static bool do_launch(struct rig *r, const struct rule_step *s) {
+  uint64_t values[16];
+  void *parameters[16];
+  char args[RULE_ARGS], *rest = NULL;
+  unsigned count = 0;
+  strcpy(args, s->args);
+  for (char *a = strtok_r(args, ",", &rest); a != NULL; a = strtok_r(NULL, ",", &rest), count++)
+    if (count == 16 || !argument(r, a, &values[count], &parameters[count]))
+      return wrong(r, "more than 16 arguments", s->name);
+  CUfunction function;
+  if (s->stream >= STREAMS)
+    return wrong(r, "streams are 0 to 3", s->name);
+  if (!enter(r, s->device) ||
+      !prepare(r, s->name, r->d.ModuleGetFunction(&function, r->module[s->device], s->name)))
+    return false;
+  CUlaunchAttribute attribute[2];
+  memset(attribute, 0, sizeof attribute);
+  unsigned attributes = 0;
+  if (s->pdl) {
+    attribute[attributes].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    attribute[attributes++].value.programmaticStreamSerializationAllowed = 1;
+  }
+  if (s->cluster > 1) {
+    attribute[attributes].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    attribute[attributes].value.clusterDim.x = s->cluster;
+    attribute[attributes].value.clusterDim.y = attribute[attributes].value.clusterDim.z = 1;
+    attributes++;
+  }
+  const CUlaunchConfig config = {.gridDimX = s->grid,
+                                 .gridDimY = 1,
+                                 .gridDimZ = 1,
+                                 .blockDimX = s->block,
+                                 .blockDimY = 1,
+                                 .blockDimZ = 1,
+                                 .sharedMemBytes = s->shared,
+                                 .hStream = r->stream[s->device][s->stream],
+                                 .attrs = attribute,
+                                 .numAttrs = attributes};
+  return call(r, r->d.LaunchKernelEx(&config, function, parameters, NULL));
+}
+
+static bool do_wait(struct rig *r) {
+  for (unsigned i = 0; i < r->pair->devices; i++)
+    if (!enter(r, i) || !call(r, r->d.CtxSynchronize()))
+      return false;
+  return true;
+}
+
+static bool do_free(struct rig *r, const struct rule_step *s) {
+  struct named *n = find(r, s->name);
+  if (n == NULL || n->reserved)
+    return wrong(r, "no memory of that name", s->name);
+  return call(r, r->d.MemFree(n->address));
+}
+
+static bool do_step(struct rig *r, const struct rule_step *s) {
+  switch (s->kind) {
+  case RULE_memory:
+    return do_memory(r, s);
+  case RULE_multicast:
+    return do_multicast(r, s);
+  case RULE_map:
+    return do_map(r, s);
+  case RULE_launch:
+    return do_launch(r, s);
+  case RULE_free:
+    return do_free(r, s);
+  default:
+    return do_wait(r);
+  }
+}
+
+/* ---- the child ------------------------------------------------------------------------- */
+
+static bool open_rig(struct rig *r, const char *program) {
+  const char *problem = bwt_driver_open("emu", &r->d);
+  if (problem != NULL)
+    return wrong(r, problem, "the emulated driver");
+  if (!r->d.emulated) /* a real one may suffer from what the bad twins do */
+    return wrong(r, "is not the emulated one", "the driver");
+#define X(name, symbol)                                                                            \
+  r->name = (__typeof__(r->name))dlsym(r->d.library, #symbol);                                     \
+  if (r->name == NULL)                                                                             \
+    return wrong(r, "missing", #symbol);
+  MORE_CALLS(X)
+#undef X
+  unsigned devices = r->pair->devices;
+  for (unsigned i = 0; i < devices; i++)
+    if (!prepare(r, "context", r->d.DevicePrimaryCtxRetain(&r->context[i], (CUdevice)i)))
+      return false;
+  for (unsigned i = 0; i < devices; i++) {
+    if (!enter(r, i))
+      return false;
+    for (unsigned k = 0; k < devices; k++)
+      if (k != i && !prepare(r, "peers", r->CtxEnablePeerAccess(r->context[k], 0)))
+        return false;
+    for (unsigned k = 0; k < STREAMS; k++)
+      if (!prepare(r, "stream", r->d.StreamCreate(&r->stream[i][k], CU_STREAM_NON_BLOCKING)))
+        return false;
+    if (!prepare(r, "the program", r->d.ModuleLoadData(&r->module[i], program)))
+      return false;
+  }
+  return true;
+}
+
+/* Releases what the last run made; every run has memory of its own. */
+static void clean_up(struct rig *r) {
+  for (unsigned i = 0; i < r->names; i++) {
+    struct named *n = &r->name[i];
+    if (n->reserved) {
+      (void)r->MemUnmap(n->address, n->bytes);
+      (void)r->MemAddressFree(n->address, n->bytes);
+    } else if (n->address != 0) {
+      (void)r->d.MemFree(n->address); /* fails if the pair freed it */
+    }
+  }
+  for (unsigned i = 0; i < r->handles; i++)
+    (void)r->MemRelease(r->handle[i]);
+  r->names = r->handles = 0;
+}
+
+static const char *text_of(const json_t *object, const char *key) {
+  const char *text = json_string_value(json_object_get(object, key));
+  return text != NULL ? text : "";
+}
+
+static unsigned line_of(const json_t *object, const char *side) {
+  return (unsigned)json_integer_value(json_object_get(json_object_get(object, side), "line"));
+}
+
+static void read_report(const char *path, struct rule_outcome *o) {
+  FILE *file = fopen(path, "r");
+  char *line = NULL;
+  size_t room = 0;
+  while (file != NULL && getline(&line, &room, file) > 0) {
+    if (o->reports++ > 0)
+      continue;
+    json_t *report = json_loads(line, 0, NULL);
+    snprintf(o->group, sizeof o->group, "%s", text_of(report, "group"));
+    snprintf(o->rule, sizeof o->rule, "%s", text_of(report, "rule"));
+    snprintf(o->message, sizeof o->message, "%s", text_of(report, "message"));
+    o->line = line_of(report, "who");
+    o->other = line_of(report, "other");
+    json_decref(report);
+  }
+  free(line);
+  if (file != NULL)
+    fclose(file);
+}
+
+static void child(const struct rule_pair *p, bool bad, const uint64_t *seeds, unsigned count,
+                  const char *report, struct rule_outcome *o, char *why, size_t size) {
+  static struct rig r;
+  char text[32];
+  r.pair = p;
+  setenv("EMU_ARCH", p->arch, 1);
+  setenv("EMU_CHECKS", "all", 1);
+  setenv("EMU_REPORT", report, 1);
+  unsetenv("EMU_KEEP_GOING");
+  snprintf(text, sizeof text, "%u", p->devices);
+  setenv("EMU_DEVICES", text, 1);
+  if (bad && freopen("/dev/null", "w", stderr) == NULL)
+    return;
+  bool open = open_rig(&r, bad ? p->bad : p->good);
+  int (*configure)(const char *, const char *) =
+      open ? (int (*)(const char *, const char *))dlsym(r.d.library, "barewarp_emulated_configure")
+           : NULL;
+  for (unsigned i = 0; configure != NULL && i < count && o->reports == 0 && r.result == 0; i++) {
+    o->seed = seeds[i];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)seeds[i]);
+    if (!configure("seed", text))
+      (void)wrong(&r, "refused", "seed");
+    bool ok = true;
+    for (unsigned k = 0; k < p->steps && ok; k++)
+      ok = do_step(&r, &p->step[k]);
+    if (ok)
+      (void)do_wait(&r);
+    o->result = r.result;
+    read_report(report, o);
+    if (r.why[0] != '\0')
+      break;
+    clean_up(&r);
+  }
+  snprintf(why, size, "%s", r.why);
+}
+
+bool bwt_rule_run(const struct rule_pair *p, bool bad, const uint64_t *seeds, unsigned count,
+                  struct rule_outcome *outcome, struct bwt_text *why) {
+  struct {
+    struct rule_outcome outcome;
+    char why[256];
+  } result = {0};
+  const char *folder = getenv("TMPDIR");
+  char report[PATH_MAX];
+  snprintf(report, sizeof report, "%s/bw-rule-XXXXXX",
+           folder != NULL && *folder != '\0' ? folder : "/tmp");
+  int file = mkstemp(report), ends[2];
+  if (file < 0 || pipe(ends) != 0) {
+    bwt_say(why, "cannot make %s or a pipe", report);
+    return false;
+  }
+  close(file);
+  fflush(NULL);
+  pid_t pid = fork();
+  if (pid == 0) {
+    child(p, bad, seeds, count, report, &result.outcome, result.why, sizeof result.why);
+    _exit(write(ends[1], &result, sizeof result) == (ssize_t)sizeof result ? 0 : 1);
+  }
+  close(ends[1]);
+  ssize_t got = pid > 0 ? read(ends[0], &result, sizeof result) : 0;
+  close(ends[0]);
+  int status = 0;
+  bool ended = pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+  unlink(report);
+  *outcome = result.outcome;
+  if (!ended || got != (ssize_t)sizeof result) {
+    bwt_say(why, "the process died with status 0x%x", (unsigned)status);
+    return false;
+  }
+  if (result.why[0] != '\0')
+    bwt_say(why, "%s", result.why);
+  return result.why[0] == '\0';
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rule pairs of tests/rules: the emulated driver must report each bad twin, with the
+ * rule, the group and the lines that its file says, and run each good twin without a
+ * word.  A looped test per group of checks, a run per pair: 20 schedule seeds of the good
+ * twin and 5 of the bad one, or, where the file says that the fault shows on some schedules
+ * only, up to 20.
+ *
+ * BW_PAIR: a glob on group/name or group; only those pairs.
+ */
+#include "harness/random.h"
+#include "harness/rule_run.h"
+#include "harness/suite.h"
+
+#include <fnmatch.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FOLDER "tests/rules"
+
+enum { SEEDS = 20, BAD_SEEDS = 5, GROUPS = 16 };
+
+static glob_t files;
+
+/* Seeds of a pair: the first is the default's, the others are drawn. */
+static void draw_seeds(uint64_t seeds[SEEDS], unsigned pair) {
+  seeds[0] = 1;
+  for (unsigned i = 1; i < SEEDS; i++)
+    seeds[i] = bwt_mix(bwt_run_seed(), (uint64_t)pair * SEEDS + i) >> 40;
+}
+
+static bool among(const unsigned *lines, unsigned count, unsigned line) {
+  for (unsigned i = 0; i < count; i++)
+    if (lines[i] == line)
+      return true;
+  return false;
+}
+
+/* The sides of a conflict may change places: which comes last is the schedule's. */
+static bool right_lines(const struct rule_pair *p, const struct rule_outcome *o) {
+  if (p->others == 0)
+    return among(p->here, p->heres, o->line);
+  return (among(p->here, p->heres, o->line) && among(p->other, p->others, o->other)) ||
+         (among(p->other, p->others, o->line) && among(p->here, p->heres, o->other));
+}
+
+static void judge_bad(const struct rule_pair *p, const struct rule_outcome *o) {
+  const unsigned long long seed = o->seed;
+  BWT_REQUIRE(o->reports > 0, "%s: the bad twin is not reported, EMU_SEED=%llu (CUresult %d)",
+              p->path, seed, (int)o->result);
+  BWT_REQUIRE(strcmp(o->rule, p->rule) == 0 && strcmp(o->group, p->group) == 0,
+              "%s: reported as %s [%s] at line %u, EMU_SEED=%llu: %s", p->path, o->rule, o->group,
+              o->line, seed, o->message);
+  BWT_REQUIRE(right_lines(p, o), "%s: reported at line %u, other side %u, EMU_SEED=%llu: %s",
+              p->path, o->line, o->other, seed, o->message);
+  BWT_REQUIRE(o->result != CUDA_SUCCESS, "%s: reported, but every call succeeded", p->path);
+}
+
+static void check_bad(const struct rule_pair *p, const uint64_t *seeds) {
+  struct bwt_text why = {0};
+  struct rule_outcome o;
+  if (p->some_seeds) {
+    BWT_REQUIRE(bwt_rule_run(p, true, seeds, SEEDS, &o, &why), "%s: %s", p->path, why.chars);
+    judge_bad(p, &o);
+    return;
+  }
+  for (unsigned i = 0; i < BAD_SEEDS; i++) {
+    BWT_REQUIRE(bwt_rule_run(p, true, &seeds[i], 1, &o, &why), "%s: %s", p->path, why.chars);
+    judge_bad(p, &o);
+  }
+}
+
+START_TEST(pair) {
+  struct bwt_text why = {0};
+  struct rule_pair p;
+  struct rule_outcome o;
+  uint64_t seeds[SEEDS];
+  BWT_REQUIRE(bwt_rule_pair_read(&p, files.gl_pathv[_i], &why), "%s", why.chars);
+  printf("%s\n", p.path);
+  draw_seeds(seeds, (unsigned)_i);
+  BWT_REQUIRE(bwt_rule_run(&p, false, seeds, SEEDS, &o, &why), "%s: %s", p.path, why.chars);
+  BWT_REQUIRE(o.reports == 0 && o.result == CUDA_SUCCESS,
+              "%s: the good twin: CUresult %d, %s [%s] at line %u, other side %u, EMU_SEED=%llu: "
+              "%s",
+              p.path, (int)o.result, o.rule, o.group, o.line, o.other, (unsigned long long)o.seed,
+              o.message);
+  check_bad(&p, seeds);
+  bwt_rule_pair_free(&p);
+}
+END_TEST
+
+/* The folder of a path: the group's name. */
+static void group_of(const char *path, char group[32]) {
+  const char *start = path + strlen(FOLDER) + 1;
+  snprintf(group, 32, "%.*s", (int)strcspn(start, "/"), start);
+}
+
+static void keep_selected(void) {
+  const char *pattern = getenv("BW_PAIR");
+  size_t kept = 0;
+  for (size_t i = 0; i < files.gl_pathc; i++) {
+    char *path = files.gl_pathv[i], name[256], group[32];
+    group_of(path, group);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(path + strlen(FOLDER) + 1, "."),
+             path + strlen(FOLDER) + 1);
+    if (pattern == NULL || *pattern == '\0' || fnmatch(pattern, name, 0) == 0 ||
+        fnmatch(pattern, group, 0) == 0)
+      files.gl_pathv[kept++] = path;
+    else
+      free(path);
+  }
+  files.gl_pathc = kept;
+  files.gl_pathv[kept] = NULL;
+}
+
+int main(void) {
+  static char names[GROUPS][32];
+  struct bwt_test tests[GROUPS];
+  size_t groups = 0;
+  if (glob(FOLDER "/*/*.ptx", 0, NULL, &files) != 0) {
+    fprintf(stderr, "no pairs in " FOLDER "\n");
+    return EXIT_FAILURE;
+  }
+  keep_selected();
+  for (int i = 0; i < (int)files.gl_pathc; i++) { /* sorted */
+    char group[32];
+    group_of(files.gl_pathv[i], group);
+    if (groups == 0 || strcmp(names[groups - 1], group) != 0) {
+      if (groups == GROUPS)
+        return EXIT_FAILURE;
+      strcpy(names[groups], group);
+      tests[groups] = (struct bwt_test)BWT_LOOP(names[groups], pair, i, i, 60);
+      groups++;
+    }
+    tests[groups - 1].last = i + 1;
+  }
+  int status = bwt_suite_main("rules", tests, groups);
+  globfree(&files);
+  return status;
+}
