@@ -56,8 +56,10 @@ struct access {
   uint32_t warp, lane;
   const struct insn *insn; /* NULL: the host */
   uint8_t proxy, sem, scope;
-  bool atomic; /* read-modify-write */
-  bool engine; /* done by an asynchronous engine, later than its issue */
+  bool atomic;         /* read-modify-write */
+  bool engine;         /* done by an asynchronous engine, later than its issue */
+  uint8_t element;     /* bytes of the parts that are accessed as wholes, 0: not known */
+  struct issue *order; /* of an asynchronous operation: see order.h */
 };
 struct access access_of(struct warp *w, const struct insn *I, int lane);
 
