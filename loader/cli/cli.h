@@ -75,6 +75,8 @@ extern const cli_family cli_verify_wo_a, cli_verify_up_proj, cli_verify_lamport_
 extern const cli_family cli_run_wo_a, cli_run_up_proj;
 extern const cli_family cli_make_input_wo_a, cli_make_input_up_proj;
 extern const cli_family cli_compare_wo_a, cli_compare_up_proj;
+extern const cli_family cli_bench_wo_a, cli_bench_up_proj, cli_bench_lamport_copy, cli_bench_step,
+    cli_bench_host;
 
 /* ---- commands ---------------------------------------------------------------------------- */
 
@@ -85,5 +87,6 @@ int cli_verify(int argc, char **argv);
 int cli_run(int argc, char **argv);
 int cli_make_input(int argc, char **argv);
 int cli_compare(int argc, char **argv);
+int cli_bench(int argc, char **argv);
 
 #endif

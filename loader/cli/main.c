@@ -20,6 +20,7 @@ static const struct command {
     {"make-input", cli_make_input, "write realistic random operands to a file"},
     {"run", cli_run, "run a kernel on operands from a file"},
     {"compare", cli_compare, "compare the outputs of run with the reference"},
+    {"bench", cli_bench, "measure kernels and calls, against what the GPU can do"},
     {"pack", bw_cli_pack, "write a bundle from a build folder"},
 };
 

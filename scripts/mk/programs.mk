@@ -74,6 +74,9 @@ $(BUILD)/obj/embedded_bundle.o: loader/embedded.c $(BUNDLE) $(BUILD)/flags/cc
 	@echo "  CC      $< (bundle)"
 	@$(CC) $(call compile_flags,$<) -DBW_EMBED_BUNDLE='"$(BUNDLE)"' -c -o $@ $<
 
+# Kernels that are part of a source file.
+$(BUILD)/obj/loader/cli/bench_kernels.o $(BUILD)/asan/obj/loader/cli/bench_kernels.o: tests/kernels/bench.ptx
+
 DEPENDS := $(ALL_SRC:%.c=$(BUILD)/obj/%.d) $(ALL_SRC:%.c=$(BUILD)/asan/obj/%.d)
 -include $(wildcard $(DEPENDS))
 

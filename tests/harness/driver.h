@@ -35,6 +35,11 @@
   X(StreamCreate, cuStreamCreate)                                                                  \
   X(StreamDestroy, cuStreamDestroy_v2)                                                             \
   X(StreamSynchronize, cuStreamSynchronize)                                                        \
+  X(EventCreate, cuEventCreate)                                                                    \
+  X(EventDestroy, cuEventDestroy_v2)                                                               \
+  X(EventRecord, cuEventRecord)                                                                    \
+  X(EventSynchronize, cuEventSynchronize)                                                          \
+  X(EventElapsedTime, cuEventElapsedTime)                                                          \
   X(StreamBeginCapture, cuStreamBeginCapture_v2)                                                   \
   X(StreamEndCapture, cuStreamEndCapture)                                                          \
   X(GraphInstantiateWithFlags, cuGraphInstantiateWithFlags)                                        \
@@ -44,6 +49,7 @@
   X(ModuleLoadData, cuModuleLoadData)                                                              \
   X(ModuleGetFunction, cuModuleGetFunction)                                                        \
   X(ModuleUnload, cuModuleUnload)                                                                  \
+  X(FuncSetAttribute, cuFuncSetAttribute)                                                          \
   X(LaunchKernelEx, cuLaunchKernelEx)
 
 struct bwt_driver {
