@@ -50,7 +50,7 @@ help: ## List the targets
 .PHONY: clean
 clean: ## Remove everything built; what was fetched into the build folder stays
 	@if [ -d "$(BUILD)" ]; then \
-	  find "$(BUILD)" -mindepth 1 -maxdepth 1 ! -name toolchain ! -name lint-tools \
+	  find "$(BUILD)" -mindepth 1 -maxdepth 1 ! -name toolchain ! -name lint-tools ! -name nvdisasm \
 	    -exec rm -rf {} +; fi
 
 .PHONY: uninstall
@@ -94,6 +94,13 @@ ptx: ## Expand the specializations that match K=KEY and print where they are
 	@$(if $(PTX_WANTED),,echo "make ptx: no specialization matches K=$(K)" >&2; exit 1)
 	@$(MAKE) --no-print-directory -s $(PTX_WANTED)
 	@printf '%s\n' $(PTX_WANTED)
+
+.PHONY: static
+static: $(BUILD)/resources.tsv ## Registers, occupancy, instruction counts of what K=GLOB matches, both architectures
+	@$(if $(K),,echo "make static: say which, for example K='t32x1f_h8'" >&2; exit 1)
+	@$(if $(PTX_WANTED),,echo "make static: no specialization matches K=$(K)" >&2; exit 1)
+	@nvdisasm=$$(scripts/setup.sh disassembler) && python3 scripts/static.py $(BUILD) "$$nvdisasm" \
+	  $(PTX_WANTED:$(BUILD)/ptx/%.ptx=%)
 
 .PHONY: bundle
 bundle: $(BUNDLE) ## Pack the cubins into one file

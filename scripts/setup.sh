@@ -11,7 +11,8 @@
 # else gets the command to run).  ptxas and cuda.h come from $CUDA_HOME, from
 # PATH or from the toolkit's standard folder; if no ptxas of at least
 # PTXAS_MINIMUM is there, the two wheels pinned below go to $BUILD/toolchain.
-# The lint tools go to $BUILD/lint-tools.  A second run that finds everything in
+# The lint tools go to $BUILD/lint-tools, a disassembler that no toolkit has to
+# $BUILD/nvdisasm.  A second run that finds everything in
 # place starts a few short processes, fetches nothing, and leaves config.mk alone.
 #
 # Environment: BUILD (default: build), CUDA_HOME, PIP_* as pip reads it.
@@ -22,6 +23,7 @@ BUILD=${BUILD:-build}
 PTXAS_MINIMUM=13.0
 PTXAS_WHEELS=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-runtime==13.0.96)
 LINT_WHEELS=(clang-format==18.1.8 clang-tidy==18.1.8)
+DISASSEMBLER_WHEELS=(nvidia-cuda-nvdisasm==13.2.78)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$@"; exit 1; }
@@ -165,11 +167,28 @@ set_up_lint() {
   echo "${LINT_WHEELS[*]}" >"$stamp"
 }
 
+# nvdisasm: of the toolkit that has ptxas, from PATH, or fetched.  Prints where it is.
+set_up_disassembler() {
+  local folder=$BUILD/nvdisasm found
+  found=$folder/nvidia/cu13/bin/nvdisasm
+  if [ -x "${PTXAS%/*}/nvdisasm" ]; then
+    found=${PTXAS%/*}/nvdisasm
+  elif command -v nvdisasm >/dev/null; then
+    found=$(command -v nvdisasm)
+  elif [ ! -x "$found" ]; then
+    install_packages with-pip
+    fetch_wheels "$folder" "${DISASSEMBLER_WHEELS[@]}"
+    chmod +x "$found"
+  fi
+  echo "$found"
+}
+
 mkdir -p "$BUILD/flags"
 exec 9>"$BUILD/.setup.lock"
 flock 9 # two makes at once: the second finds everything done
 case ${1:-build} in
 build) set_up_build ;;
 lint) set_up_build && set_up_lint ;;
-*) die "usage: scripts/setup.sh [lint]" ;;
+disassembler) set_up_build && set_up_disassembler ;;
+*) die "usage: scripts/setup.sh [lint | disassembler]" ;;
 esac
