@@ -8,8 +8,10 @@
 # Each program is a Check suite named test_<suite>; it runs on the emulated driver
 # under a time limit, as many at a time as there are processors.  Cases are counted
 # from the TAP file that Check writes; a program that dies, exceeds its limit, or
-# fails without naming a case counts as one failed case.  The last line printed is
-# "N passed, N failed"; the exit status is 0 only if something ran and nothing failed.
+# fails without naming a case counts as one failed case.  A case that printed a line
+# "skipped: why" (BWT_SKIP of tests/harness/suite.h) counts as skipped, not as passed.
+# The last line printed is "N passed, N failed", before it comes "N skipped" with the
+# reasons if there are any; the exit status is 0 only if something passed and nothing failed.
 #
 # With --resume, a suite that passed is not run again until its program, the
 # emulated driver or a bundle changes; FOLDER keeps what is known.
@@ -75,9 +77,9 @@ inputs_of() {
   cat "$1" "$BAREWARP_EMU" "${BUILD%/asan}"/*.bundle 2>/dev/null | sha256sum | cut -d ' ' -f 1
 }
 
-# Runs program $1 and writes "passed failed seconds note" to <suite>.result.
+# Runs program $1 and writes "passed failed skipped seconds note" to <suite>.result.
 run_suite() {
-  local program=$1 suite start status=0 passed failed note=-
+  local program=$1 suite start status=0 passed failed skipped note=-
   suite=$(suite_of "$program")
   local tap=$work/$suite.tap log=$work/$suite.log result=$work/$suite.result known=
   rm -f "$tap" "$log" "$result"
@@ -85,7 +87,7 @@ run_suite() {
   if [ -n "$resume" ]; then
     known=$(inputs_of "$program")
     if [ "$(cut -d ' ' -f 1 "$resume/$suite" 2>/dev/null)" = "$known" ]; then
-      echo "$(cut -d ' ' -f 2 "$resume/$suite") 0 0.0 kept" >"$result.part"
+      echo "$(cut -d ' ' -f 2 "$resume/$suite") 0 0 0.0 kept" >"$result.part"
       mv "$result.part" "$result"
       return
     fi
@@ -95,7 +97,9 @@ run_suite() {
   CK_TAP_LOG_FILE_NAME=$tap timeout -k 10 "$limit" "$program" >"$log" 2>&1 </dev/null || status=$?
   passed=$(grep -c '^ok ' "$tap" 2>/dev/null) || true
   failed=$(grep -c '^not ok ' "$tap" 2>/dev/null) || true
-  passed=${passed:-0} failed=${failed:-0}
+  skipped=$(grep -c '^skipped: ' "$log" 2>/dev/null) || true
+  failed=${failed:-0} skipped=${skipped:-0}
+  passed=$((${passed:-0} - skipped))
   if [ $status = 124 ] || [ $status = 137 ]; then
     note="stopped-after-${limit}s"
     failed=$((failed + 1))
@@ -106,24 +110,29 @@ run_suite() {
     note="exit-status-$status"
     failed=1
   fi
-  if [ -n "$resume" ] && [ "$failed" = 0 ] && [ "$passed" != 0 ] && [ -z "$by_case" ]; then
+  if [ -n "$resume" ] && [ "$failed" = 0 ] && [ "$passed" != 0 ] && [ "$skipped" = 0 ] && [ -z "$by_case" ]; then
     echo "$known $passed" >"$resume/$suite"
   fi
-  awk -v p="$passed" -v f="$failed" -v a="$start" -v b="$EPOCHREALTIME" -v n="$note" \
-    'BEGIN { printf "%d %d %.1f %s\n", p, f, b - a, n }' >"$result.part"
+  awk -v p="$passed" -v f="$failed" -v s="$skipped" -v a="$start" -v b="$EPOCHREALTIME" -v n="$note" \
+    'BEGIN { printf "%d %d %d %.1f %s\n", p, f, s, b - a, n }' >"$result.part"
   mv "$result.part" "$result"
 }
 
 # Prints the outcome of program $1, and what it said if it failed.
 report_suite() {
-  local program=$1 suite passed failed seconds note
+  local program=$1 suite passed failed skipped seconds note
   suite=$(suite_of "$program")
-  read -r passed failed seconds note <"$work/$suite.result"
+  read -r passed failed skipped seconds note <"$work/$suite.result"
   total_passed=$((total_passed + passed))
   total_failed=$((total_failed + failed))
-  [ "$passed" = 0 ] && [ "$failed" = 0 ] && return
+  total_skipped=$((total_skipped + skipped))
+  [ "$passed" = 0 ] && [ "$failed" = 0 ] && [ "$skipped" = 0 ] && return
   times+=("$seconds $suite")
   [ "$note" = - ] && note=
+  if [ "$skipped" != 0 ]; then
+    note="$skipped SKIPPED $note"
+    reasons+=("$(sed -n 's/^skipped: //p' "$work/$suite.log" | sort -u | sed "s/^/  $suite: /")")
+  fi
   printf '%-4s  %-24s %5d passed, %d failed  %8s s  %s\n' \
     "$([ "$failed" = 0 ] && echo ok || echo FAIL)" "$suite" "$passed" "$failed" "$seconds" "${note//-/ }"
   [ "$failed" = 0 ] && return
@@ -134,7 +143,7 @@ report_suite() {
 
 # ---- all of them -------------------------------------------------------------
 
-total_passed=0 total_failed=0 times=()
+total_passed=0 total_failed=0 total_skipped=0 times=() reasons=()
 echo "seed $BW_SEED, ${#selected[@]} suites, $jobs at a time${BW_K:+, cases $BW_K}"
 
 declare -A running=() # process id -> program
@@ -159,5 +168,9 @@ if [ ${#times[@]} -gt 1 ]; then
   printf '%s\n' "${times[@]}" | sort -rn | head -n 10 | awk '{ printf "  %8.1f s  %s\n", $1, $2 }'
 fi
 [ $((total_passed + total_failed)) != 0 ] || echo "nothing ran"
+if [ "$total_skipped" != 0 ]; then
+  echo "$total_skipped skipped:"
+  printf '%s\n' "${reasons[@]}"
+fi
 echo "$total_passed passed, $total_failed failed"
 [ "$total_failed" = 0 ] && [ "$total_passed" != 0 ]

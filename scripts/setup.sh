@@ -8,7 +8,8 @@
 #   scripts/setup.sh lint     also the pinned clang-format and clang-tidy
 #
 # Debian packages that are missing are installed with apt-get (as root; anyone
-# else gets the command to run).  ptxas and cuda.h come from $CUDA_HOME, from
+# else gets the command to run); without the optional ones, of Open MPI, the suites that
+# need them are skipped, and counted so.  ptxas and cuda.h come from $CUDA_HOME, from
 # PATH or from the toolkit's standard folder; if no ptxas of at least
 # PTXAS_MINIMUM is there, the two wheels pinned below go to $BUILD/toolchain.
 # The lint tools go to $BUILD/lint-tools, a disassembler that no toolkit has to
@@ -65,6 +66,27 @@ install_packages() {
   [ ${#packages[@]} -eq 0 ] || die "still missing after apt-get: ${packages[*]}"
 }
 
+# The same of what the build and all but a few suites do without.
+missing_optional() {
+  command -v mpirun >/dev/null || echo openmpi-bin
+  command -v mpicc >/dev/null || echo libopenmpi-dev
+}
+
+# Never fails: tells what will be skipped.  It is only tried when config.mk is remade.
+install_optional() {
+  local packages
+  mapfile -t packages < <(missing_optional)
+  [ ${#packages[@]} -gt 0 ] || return 0
+  if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+    say "installing ${packages[*]}"
+    apt-get update -q >&2 &&
+      DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${packages[@]}" -q >&2 || true
+    mapfile -t packages < <(missing_optional)
+  fi
+  [ ${#packages[@]} -eq 0 ] ||
+    say "NO MPI (${packages[*]}): the suite mailbox_mpi will be skipped; run:  sudo apt-get install ${packages[*]}"
+}
+
 # ---- ptxas and cuda.h --------------------------------------------------------
 
 # Prints the version of the ptxas at $1, for example 13.0.88.
@@ -111,7 +133,7 @@ fetch_wheels() {
 fingerprint() {
   cksum <"$0"
   echo "CUDA_HOME=${CUDA_HOME:-} PATH=$PATH"
-  command -v m4 pkg-config python3 zstd || true
+  command -v m4 pkg-config python3 zstd mpicc mpirun || true
   pkg-config --modversion check libzstd jansson libxxhash 2>&1 || true
   stat -L -c '%n %s %Y' "${PTXAS:-none}" "${CUDA_INCLUDE:-none}/cuda.h" 2>/dev/null || true
 }
@@ -128,6 +150,9 @@ write_config() {
     echo "ZSTD_LIBS := $(pkg-config --libs libzstd)"
     echo "JANSSON_CFLAGS := $(pkg-config --cflags jansson)"
     echo "JANSSON_LIBS := $(pkg-config --libs jansson)"
+    # Empty: no MPI.
+    echo "MPICC := $(command -v mpicc || true)"
+    echo "MPIRUN := $(command -v mpirun || true)"
   } >"$config.part"
   if cmp -s "$config.part" "$config"; then
     rm -f "$config.part"
@@ -153,6 +178,7 @@ set_up_build() {
     fetch_wheels "$BUILD/toolchain" "${PTXAS_WHEELS[@]}"
     find_toolkit || die "the wheels ${PTXAS_WHEELS[*]} hold no usable ptxas and cuda.h for this machine"
   fi
+  install_optional
   write_config
   say "ptxas $PTXAS_VERSION ($PTXAS)"
 }

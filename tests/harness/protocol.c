@@ -39,7 +39,9 @@ struct run {
   CUresult (*event_record)(CUevent, CUstream);
   CUresult (*event_destroy)(CUevent);
   CUresult (*stream_wait)(CUstream, CUevent, unsigned);
-  struct bwt_random dice;
+  struct bwt_random dice;                            /* what all ranks must agree on */
+  struct bwt_random rank_dice[BW_MAILBOX_MAX_RANKS]; /* each one's delays and flags */
+  uint32_t first, end;                               /* this process has ranks first..end-1 */
   struct rank rank[BW_MAILBOX_MAX_RANKS];
   uint32_t shard, row_stride;   /* row_stride: elements of a row of shared */
   size_t shared_step, out_step; /* bytes of one step */
@@ -102,9 +104,23 @@ static bool zeros(struct run *r, CUdeviceptr *address, size_t bytes) {
   return ok;
 }
 
+/* The rounds of the only mailbox of this process. */
+static bool gathered_rounds(struct run *r, bw_mailbox *mailbox) {
+  static unsigned char mine[BW_MAILBOX_BLOB_SIZE], all[BW_MAILBOX_MAX_RANKS][BW_MAILBOX_BLOB_SIZE];
+  bw_status status = bw_mailbox_round(mailbox, NULL, 0, mine);
+  while (status == BW_MORE) {
+    if (!r->p->gather(mine, all)) {
+      bwt_say(&r->result->why, "the blobs of a round could not be gathered\n");
+      return false;
+    }
+    status = bw_mailbox_round(mailbox, all, r->p->ranks, mine);
+  }
+  return library_ok(r, status, "bw_mailbox_round");
+}
+
 static bool open_mailboxes(struct run *r) {
   bw_mailbox *all[BW_MAILBOX_MAX_RANKS];
-  for (uint32_t i = 0; i < r->p->ranks; i++) {
+  for (uint32_t i = r->first; i < r->end; i++) {
     bw_mailbox_config config = {.hidden = r->p->hidden,
                                 .capacity = r->p->rows,
                                 .tp_size = r->p->ranks,
@@ -115,7 +131,8 @@ static bool open_mailboxes(struct run *r) {
       return false;
     all[i] = r->rank[i].mailbox;
   }
-  return bwt_rounds(all, r->p->ranks, &r->result->why);
+  return r->p->gather != NULL ? gathered_rounds(r, all[r->first])
+                              : bwt_rounds(all, r->p->ranks, &r->result->why);
 }
 
 static bool open_device(struct run *r, uint32_t i) {
@@ -153,19 +170,23 @@ static bool open_run(struct run *r) {
   r->row_stride = (r->shard + 15) / 16 * 16;
   r->shared_step = (size_t)2 * p->rows * r->row_stride;
   r->out_step = (size_t)2 * p->rows * p->hidden;
+  r->first = p->gather != NULL ? p->own_rank : 0;
+  r->end = p->gather != NULL ? p->own_rank + 1 : p->ranks;
   bwt_random_seed(&r->dice, p->seed);
+  for (uint32_t i = 0; i < p->ranks; i++)
+    bwt_random_seed(&r->rank_dice[i], bwt_mix(p->seed, 1 + i));
   r->expected = malloc(p->chain * r->out_step);
   r->host = malloc(r->out_step + r->shared_step);
   r->session_open = r->expected != NULL && r->host != NULL && p->chain <= MOST_CHAIN &&
                     bwt_session_open(&r->session, "emu", NULL, &r->result->why);
   if (!r->session_open || !find_event_calls(r))
     return false;
-  for (uint32_t i = 0; i < p->ranks; i++)
+  for (uint32_t i = r->first; i < r->end; i++)
     if (!open_device(r, i))
       return false;
   if (!open_mailboxes(r))
     return false;
-  for (uint32_t i = 0; i < p->ranks; i++)
+  for (uint32_t i = r->first; i < r->end; i++)
     if (!open_rank(r, i))
       return false;
   return true;
@@ -173,7 +194,7 @@ static bool open_run(struct run *r) {
 
 static void close_run(struct run *r) {
   const struct bwt_driver *d = &r->session.driver;
-  for (uint32_t i = 0; r->session_open && i < r->p->ranks; i++) {
+  for (uint32_t i = r->first; r->session_open && i < r->end; i++) {
     struct rank *k = &r->rank[i];
     if (k->context == NULL)
       continue;
@@ -220,7 +241,7 @@ static bool draw_chain(struct run *r, bool new_rows) {
       r->rows[s] = 1 + bwt_random_below(&r->dice, p->rows);
     for (size_t i = 0; i < r->out_step / 2; i++)
       rows[i] = draw_value(r);
-    for (uint32_t i = 0; i < p->ranks; i++) {
+    for (uint32_t i = r->first; i < r->end; i++) {
       for (uint32_t m = 0; m < p->rows; m++)
         memcpy(r->host + (size_t)m * r->row_stride, rows + (size_t)m * p->hidden + i * r->shard,
                (size_t)2 * r->shard);
@@ -234,7 +255,7 @@ static bool draw_chain(struct run *r, bool new_rows) {
 
 static bool clear_outs(struct run *r) {
   memset(r->host, 0xff, r->out_step);
-  for (uint32_t i = 0; i < r->p->ranks; i++)
+  for (uint32_t i = r->first; i < r->end; i++)
     for (uint32_t s = 0; s < r->p->chain; s++)
       if (!enter(r, i) || !OK(MemcpyHtoD(r->rank[i].out + s * r->out_step, r->host, r->out_step)))
         return false;
@@ -262,7 +283,7 @@ static bool check_step(struct run *r, uint32_t rank, uint32_t s) {
 }
 
 static bool check_outs(struct run *r) {
-  for (uint32_t i = 0; i < r->p->ranks; i++)
+  for (uint32_t i = r->first; i < r->end; i++)
     for (uint32_t s = 0; s < r->p->chain; s++)
       if (!check_step(r, i, s))
         return false;
@@ -272,7 +293,7 @@ static bool check_outs(struct run *r) {
 
 /* Every word is empty, the steps are counted, no ticket is out. */
 static bool check_rings(struct run *r, uint32_t steps) {
-  for (uint32_t i = 0; i < r->p->ranks; i++) {
+  for (uint32_t i = r->first; i < r->end; i++) {
     bw_mailbox_info info;
     uint32_t counters[2] = {0, 0};
     if (!BW(bw_mailbox_query(r->rank[i].mailbox, &info)) || !enter(r, i) ||
@@ -300,7 +321,7 @@ static bool check_rings(struct run *r, uint32_t steps) {
 
 /* ---- launching ----------------------------------------------------------------------------- */
 
-static uint32_t draw_flags(struct run *r, bool may_trigger_at_entry) {
+static uint32_t draw_flags(struct run *r, uint32_t rank, bool may_trigger_at_entry) {
   static const uint32_t flags[] = {0,
                                    0,
                                    BW_LAUNCH_TRIGGER_AFTER_WAIT,
@@ -308,17 +329,19 @@ static uint32_t draw_flags(struct run *r, bool may_trigger_at_entry) {
                                    BW_LAUNCH_NO_PDL,
                                    BW_LAUNCH_TRIGGER_ENTRY,
                                    BW_LAUNCH_TRIGGER_ENTRY};
-  uint32_t drawn = flags[bwt_random_below(&r->dice, may_trigger_at_entry ? 7 : 5)];
+  uint32_t drawn = flags[bwt_random_below(&r->rank_dice[rank], may_trigger_at_entry ? 7 : 5)];
   return drawn == BW_LAUNCH_NO_PDL && r->p->pdl_only ? 0 : drawn;
 }
 
-static bool maybe_delay(struct run *r, struct rank *k, CUstream stream) {
-  if (r->p->delays == 0 || bwt_random_below(&r->dice, r->p->delays) != 0)
+static bool maybe_delay(struct run *r, uint32_t rank, CUstream stream) {
+  struct rank *k = &r->rank[rank];
+  struct bwt_random *dice = &r->rank_dice[rank];
+  if (r->p->delays == 0 || bwt_random_below(dice, r->p->delays) != 0)
     return true;
   /* Most are short; some let the others get as far as they can. */
-  uint32_t spins = 1 + bwt_random_below(&r->dice, bwt_random_below(&r->dice, 8) ? 50 : MOST_SPINS);
+  uint32_t spins = 1 + bwt_random_below(dice, bwt_random_below(dice, 8) ? 50 : MOST_SPINS);
   void *parameters[] = {&spins};
-  bool pdl = r->p->pdl_only || bwt_random_below(&r->dice, 2) == 0;
+  bool pdl = r->p->pdl_only || bwt_random_below(dice, 2) == 0;
   return driver_ok(r, bwt_kernel_launch(&k->delay, 1, 32, stream, pdl, parameters), "the delay");
 }
 
@@ -332,11 +355,11 @@ static bool enqueue(struct run *r, uint32_t rank, CUstream stream) {
                                      .shared = k->shared + s * r->shared_step,
                                      .shared_row_stride = r->row_stride,
                                      .rows = r->rows[s],
-                                     .flags = draw_flags(r, waits_first)};
+                                     .flags = draw_flags(r, rank, waits_first)};
     const bw_lamport_copy_args consume = {
-        .out = k->out + s * r->out_step, .rows = r->rows[s], .flags = draw_flags(r, true)};
-    if (!maybe_delay(r, k, stream) || !BW(bw_up_proj_launch(k->plan, &produce, stream)) ||
-        !maybe_delay(r, k, stream) || !BW(bw_lamport_copy_launch(k->mailbox, &consume, stream)))
+        .out = k->out + s * r->out_step, .rows = r->rows[s], .flags = draw_flags(r, rank, true)};
+    if (!maybe_delay(r, rank, stream) || !BW(bw_up_proj_launch(k->plan, &produce, stream)) ||
+        !maybe_delay(r, rank, stream) || !BW(bw_lamport_copy_launch(k->mailbox, &consume, stream)))
       return false;
   }
   return true;
@@ -345,7 +368,7 @@ static bool enqueue(struct run *r, uint32_t rank, CUstream stream) {
 /* Whatever comes on the other stream is ordered behind what is on this one. */
 static bool change_streams(struct run *r) {
   int next = (r->stream + 1) % STREAMS;
-  for (uint32_t i = 0; i < r->p->ranks; i++) {
+  for (uint32_t i = r->first; i < r->end; i++) {
     struct rank *k = &r->rank[i];
     if (!enter(r, i) ||
         !driver_ok(r, r->event_record(k->event, k->streams[r->stream]), "cuEventRecord") ||
@@ -357,14 +380,14 @@ static bool change_streams(struct run *r) {
 }
 
 static bool finish(struct run *r) {
-  for (uint32_t i = 0; i < r->p->ranks; i++)
+  for (uint32_t i = r->first; i < r->end; i++)
     if (!enter(r, i) || !OK(StreamSynchronize(r->rank[i].streams[r->stream])))
       return false;
   return true;
 }
 
 static bool capture(struct run *r) {
-  for (uint32_t i = 0; i < r->p->ranks; i++) {
+  for (uint32_t i = r->first; i < r->end; i++) {
     struct rank *k = &r->rank[i];
     CUgraph graph;
     if (!enter(r, i) || (k->graph != NULL && !OK(GraphExecDestroy(k->graph))))
@@ -380,9 +403,9 @@ static bool capture(struct run *r) {
 
 /* Another rank is first each time. */
 static bool launch_all(struct run *r) {
-  uint32_t first = bwt_random_below(&r->dice, r->p->ranks);
-  for (uint32_t n = 0; n < r->p->ranks; n++) {
-    uint32_t i = (first + n) % r->p->ranks;
+  uint32_t count = r->end - r->first, from = bwt_random_below(&r->dice, r->p->ranks);
+  for (uint32_t n = 0; n < count; n++) {
+    uint32_t i = r->first + (from + n) % count;
     CUstream stream = r->rank[i].streams[r->stream];
     if (!r->p->graph ? !enqueue(r, i, stream)
                      : !enter(r, i) || !OK(GraphLaunch(r->rank[i].graph, stream)))

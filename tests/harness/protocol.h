@@ -27,6 +27,11 @@ struct bwt_protocol {
   uint64_t seed;   /* of rows, values, delays and flags; the schedule has EMU_SEED */
   bw_bundle *bundle;
   bw_bundle *first_bundle; /* of rank 0, if another */
+
+  /* One rank per process: this one's (a device of that number), and how the blobs of the
+   * rounds are gathered from all.  NULL: this process has all ranks. */
+  uint32_t own_rank;
+  bool (*gather)(const void *mine, void *all);
 };
 
 struct bwt_protocol_result {
@@ -36,7 +41,8 @@ struct bwt_protocol_result {
 };
 
 /* Opens the emulated driver with as many devices, sets up the mailboxes, runs, closes.
- * false: result->why. */
+ * false: result->why.  Processes that share a run must be given the same *p but for own_rank
+ * and the bundles; everything that they must agree on is drawn from p->seed. */
 bool bwt_protocol_run(const struct bwt_protocol *p, struct bwt_protocol_result *result);
 
 #endif

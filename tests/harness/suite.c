@@ -7,6 +7,7 @@
 #include "harness/random.h"
 
 #include <fnmatch.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,17 @@
 bool bwt_full(void) {
   const char *set = getenv("BW_FULL");
   return set != NULL && *set != '\0';
+}
+
+/* A line by itself: run-suites.sh looks for it at a line's start. */
+void bwt_skipped(const char *format, ...) {
+  va_list arguments;
+  printf("skipped: ");
+  va_start(arguments, format);
+  vprintf(format, arguments);
+  va_end(arguments);
+  printf("\n");
+  fflush(stdout);
 }
 
 static bool selected(const struct bwt_test *t, const char *pattern) {

@@ -53,4 +53,13 @@ int bwt_suite_main(const char *suite, const struct bwt_test *tests, size_t count
 /* BW_FULL is set. */
 bool bwt_full(void);
 
+/* For a test that needs what this machine lacks: says so and returns from the test, which
+ * scripts/run-suites.sh then counts as skipped, not as passed. */
+#define BWT_SKIP(...)                                                                              \
+  do {                                                                                             \
+    bwt_skipped(__VA_ARGS__);                                                                      \
+    return;                                                                                        \
+  } while (0)
+void bwt_skipped(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 #endif

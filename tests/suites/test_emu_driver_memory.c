@@ -5,6 +5,7 @@
  */
 #include <cuda.h>
 
+#include "emulator/driver/private.h"
 #include "harness/suite.h"
 
 #include <stdio.h>
@@ -229,12 +230,148 @@ START_TEST(multicast) {
 }
 END_TEST
 
+/* ---- a multicast object of two processes ----------------------------------------------------- */
+
+static int open_of(pid_t process, int fd) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)process, fd);
+  FILE *f = fopen(path, "r+");
+  ck_assert_ptr_nonnull(f);
+  return fileno(f); /* stays open */
+}
+
+/* Device 1 joins and binds its memory, whose word 0 is set by the other process's kernel, and
+ * then stores to both. */
+static void join(int object_fd, int to_parent) {
+  CUmemGenericAllocationHandle mc, h;
+  char done = 1;
+  open_device(1);
+  OK(cuMemImportFromShareableHandle(&mc, (void *)(intptr_t)object_fd,
+                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  FAILS(cuMulticastAddDevice(mc, 0), CUDA_ERROR_INVALID_VALUE); /* the parent has */
+  h = create(1);
+  CUdeviceptr copy = map(h, 1), all = map(mc, 1);
+  OK(cuMemsetD32(copy, 0, 4));
+  FAILS(cuMulticastBindMem(mc, 0, h, 0, SIZE, 0), CUDA_ERROR_INVALID_DEVICE);
+  usleep(300000); /* the parent is binding, and waits */
+  OK(cuMulticastAddDevice(mc, 1));
+  OK(cuMulticastBindMem(mc, 0, h, 0, SIZE, 0));
+  ck_assert_int_eq(write(to_parent, &done, 1), 1);
+  run("wait_flag", copy, 8, NULL); /* spins until the parent's store has arrived */
+  OK(cuCtxSynchronize());
+  run("put_all", all + 4, 9, NULL);
+  OK(cuCtxSynchronize());
+  ck_assert_uint_eq(word_at(copy + 4), 9);
+  OK(cuMulticastUnbind(mc, 1, 0, SIZE));
+  ck_assert_int_eq(write(to_parent, &done, 1), 1);
+}
+
+START_TEST(multicast_between_processes) {
+  ck_assert_int_eq(setenv("EMU_DEVICES", "2", 1), 0);
+  int to_child[2], to_parent[2], fd = -1, status;
+  char done;
+  ck_assert_int_eq(pipe(to_child) | pipe(to_parent), 0);
+  pid_t parent = getpid(), child = fork();
+  ck_assert_int_ge(child, 0);
+  if (!child) {
+    ck_assert_int_eq(read(to_child[0], &fd, sizeof fd), sizeof fd);
+    join(open_of(parent, fd), to_parent[1]);
+    _exit(0);
+  }
+  open_device(0);
+  CUmulticastObjectProp prop = {.numDevices = 2, .size = SIZE};
+  CUmemGenericAllocationHandle mc, closed, h = create(0);
+  OK(cuMulticastCreate(&closed, &prop)); /* without a handle type it is not for others */
+  FAILS(cuMemExportToShareableHandle(&fd, closed, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+        CUDA_ERROR_INVALID_VALUE);
+  OK(cuMemRelease(closed));
+  prop.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  OK(cuMulticastCreate(&mc, &prop));
+  OK(cuMemExportToShareableHandle(&fd, mc, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  CUdeviceptr copy = map(h, 0), all = map(mc, 0);
+  OK(cuMemsetD32(copy, 0, 4));
+  OK(cuMulticastAddDevice(mc, 0));
+  ck_assert_int_eq(write(to_child[1], &fd, sizeof fd), sizeof fd);
+  OK(cuMulticastBindMem(mc, 0, h, 0, SIZE, 0)); /* waits for device 1 */
+  ck_assert_int_eq(read(to_parent[0], &done, 1), 1);
+  run("put_all", all, 8, NULL);
+  run("wait_flag", copy + 4, 9, NULL);
+  OK(cuCtxSynchronize());
+  ck_assert_uint_eq(word_at(copy), 8);
+  ck_assert_int_eq(read(to_parent[0], &done, 1), 1); /* device 1 is out */
+  run("put_all", all + 8, 5, NULL);
+  OK(cuCtxSynchronize());
+  ck_assert_uint_eq(word_at(copy + 8), 5);
+  ck_assert_int_eq(waitpid(child, &status, 0), child);
+  ck_assert_int_eq(status, 0);
+  OK(cuMemUnmap(all, SIZE));
+  OK(cuMemRelease(mc));
+}
+END_TEST
+
+/* Nobody adds device 1: binding gives up, after the time that it is told. */
+START_TEST(multicast_never_complete) {
+  ck_assert_int_eq(setenv("EMU_DEVICES", "2", 1) | setenv("EMU_PATIENCE", "1", 1), 0);
+  open_device(0);
+  CUmulticastObjectProp prop = {.numDevices = 2, .size = SIZE};
+  CUmemGenericAllocationHandle mc, h = create(0);
+  OK(cuMulticastCreate(&mc, &prop));
+  OK(cuMulticastAddDevice(mc, 0));
+  FAILS(cuMulticastBindMem(mc, 0, h, 0, SIZE, 0), CUDA_ERROR_SYSTEM_NOT_READY);
+  OK(cuMemRelease(mc));
+  OK(cuMemRelease(h));
+}
+END_TEST
+
+/* A plain store reaches all copies where the check is off; a plain load never means anything. */
+START_TEST(multicast_without_multimem) {
+  ck_assert_int_eq(setenv("EMU_DEVICES", "2", 1), 0);
+  open_device(1);
+  open_device(0);
+  CUmulticastObjectProp prop = {.numDevices = 2, .size = SIZE};
+  CUmemGenericAllocationHandle mc, memory[2];
+  CUdeviceptr copy[2], all;
+  OK(cuMulticastCreate(&mc, &prop));
+  for (int d = 0; d < 2; d++) {
+    memory[d] = create(d);
+    copy[d] = map(memory[d], d);
+    OK(cuMemsetD32(copy[d], 0, 4));
+    OK(cuMulticastAddDevice(mc, d));
+  }
+  for (int d = 0; d < 2; d++)
+    OK(cuMulticastBindMem(mc, 0, memory[d], 0, SIZE, 0));
+  all = map(mc, 0);
+  OK(cuCtxSynchronize());
+  ck_assert_int_eq(barewarp_emulated_configure("checks", "none"), 1);
+  run("put", all + 12, 6, NULL);
+  OK(cuCtxSynchronize());
+  ck_assert_uint_eq(barewarp_emulated_reports(), 0);
+  ck_assert_uint_eq(word_at(copy[0] + 12), 6);
+  ck_assert_uint_eq(word_at(copy[1] + 12), 6);
+  const struct {
+    const char *checks, *kernel, *rule, *line;
+  } bad[] = {{"mailbox", "put", "multicast-write", "line 8: st.global.u32 [w], v"},
+             {"none", "wait_flag", "multicast-read", ": ld.acquire.sys.global.u32 v, [f]"}};
+  for (int i = 0; i < 2; i++) {
+    ck_assert_int_eq(barewarp_emulated_configure("checks", bad[i].checks), 1);
+    run(bad[i].kernel, all + 12, 7, NULL);
+    FAILS(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
+    ck_assert_str_eq(barewarp_emulated_report_rule(), bad[i].rule);
+    ck_assert_ptr_nonnull(strstr(barewarp_emulated_last_report(), bad[i].line));
+    open_device(1); /* the other's context is lost */
+  }
+}
+END_TEST
+
 int main(void) {
   const struct bwt_test tests[] = {
       BWT_TEST("vmm", map_and_unmap, 20),
       BWT_TEST("vmm", share_with_a_process, 60),
       BWT_TEST("devices", two_devices, 20),
       BWT_TEST("devices", multicast, 20),
+      BWT_TEST("devices", multicast_without_multimem, 20),
+      BWT_TEST("devices", multicast_never_complete, 20),
+      BWT_TEST("devices", multicast_between_processes, 60),
   };
   return bwt_suite_main("emu_driver_memory", tests, BWT_COUNT(tests));
 }

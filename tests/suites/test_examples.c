@@ -6,17 +6,12 @@
  */
 #include "harness/command.h"
 #include "harness/kernel.h"
+#include "harness/program.h"
 #include "harness/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef __SANITIZE_ADDRESS__
-#define SANITIZE "-fsanitize=address,undefined"
-#else
-#define SANITIZE ""
-#endif
 
 static char folder[PATH_MAX], output[1 << 16];
 
@@ -24,33 +19,11 @@ static void setup(void) {
   bwt_folder_make(folder);
 }
 
-/* The value of a variable in the build's config.mk. */
-static void config(const char *name, char value[PATH_MAX]) {
-  char path[PATH_MAX], wanted[64];
-  ck_assert_msg(bwt_build_file("config.mk", path), "no config.mk in the build");
-  char *text = bwt_read_text(path);
-  snprintf(wanted, sizeof wanted, "\n%s := ", name);
-  char *at = text != NULL ? strstr(text, wanted) : NULL;
-  ck_assert_msg(at != NULL, "config.mk does not set %s", name);
-  at += strlen(wanted);
-  snprintf(value, PATH_MAX, "%.*s", (int)strcspn(at, "\n"), at);
-  free(text);
-}
-
-/* Compiles source with warnings as errors, links it as the README says, runs it. */
 static int compile_and_run(const char *source) {
-  char library[PATH_MAX], driver[PATH_MAX], cuda[PATH_MAX], zstd[PATH_MAX];
-  ck_assert_msg(bwt_build_file("lib/libbarewarp.a", library), "no library in the build");
-  ck_assert_msg(bwt_build_file("emu/libcuda.so.1", driver), "no emulated driver in the build");
-  config("CUDA_INCLUDE", cuda);
-  config("ZSTD_LIBS", zstd);
-  int status = bwt_command(output, sizeof output,
-                           "${CC:-cc} -std=c11 -Wall -Wextra -Werror " SANITIZE
-                           " -Iinclude -isystem '%s' '%s' '%s' '%s' %s -lpthread -ldl -lm "
-                           "-Wl,-rpath,\"$(dirname '%s')\" -o '%s/program'",
-                           cuda, source, library, driver, zstd, driver, folder);
-  ck_assert_msg(status == 0, "%s does not compile:\n%s", source, output);
-  return bwt_command(output, sizeof output, "'%s/program'", folder);
+  char program[PATH_MAX + 16];
+  snprintf(program, sizeof program, "%s/program", folder);
+  bwt_compile(output, sizeof output, "${CC:-cc}", source, program, BWT_PROGRAM_OF_USERS);
+  return bwt_command(output, sizeof output, "'%s'", program);
 }
 
 START_TEST(readme_program) {

@@ -197,13 +197,18 @@ static void take_steps(struct rank *r, int rank) {
   bw_up_proj_plan_destroy(plan);
 }
 
-/* refused: one bit for each rank that may not use pidfd_getfd. */
+/* refused: one bit for each rank that may not use pidfd_getfd; PEERS: without multicast. */
+enum { PEERS = 1 << RANKS };
 static void set_up_and_step(int rank, int refused) {
   struct rank r;
   if (refused >> rank & 1)
     refuse_pidfd_getfd(rank);
-  open_rank(&r, rank, BW_MAILBOX_PEERS);
+  open_rank(&r, rank, refused & PEERS ? BW_MAILBOX_PEERS : BW_MAILBOX_AUTO);
   bool letters = finish_rounds(&r, rank);
+  bw_mailbox_info info;
+  REQUIRE(bw_mailbox_query(r.mailbox, &info) == BW_OK &&
+              info.mode == (refused & PEERS ? BW_MAILBOX_PEERS : BW_MAILBOX_MULTICAST),
+          "the mode is %d", (int)info.mode);
   REQUIRE(letters || !(refused >> rank & 1), "pidfd_getfd is refused, but there was no letter");
   if (letters && !(refused >> rank & 1))
     printf("  pidfd_getfd is not permitted on this machine\n");
@@ -215,7 +220,7 @@ static void set_up_and_step(int rank, int refused) {
 
 /* ---- tests ------------------------------------------------------------------------- */
 
-static const int refusals[] = {0, 1, 6, 7};
+static const int refusals[] = {0, PEERS, 1, PEERS + 1, 6, PEERS + 6, 7, PEERS + 7};
 
 START_TEST(descriptors_reach_all) {
   run_ranks(set_up_and_step, refusals[_i], -1);

@@ -225,10 +225,6 @@ static void let_others(void) {
   lock();
 }
 
-/* Grids that can go no further by themselves may be waiting for what another thread is
- * about to enqueue, or another process to write. */
-#define PATIENCE_MS 10000
-
 /* Does the process have other threads, whether or not they have called the driver yet? */
 static bool other_threads(void) {
   char line[128];
@@ -244,6 +240,8 @@ static bool other_threads(void) {
   return n > 1;
 }
 
+/* Grids that can go no further by themselves may be waiting for what another thread is
+ * about to enqueue, or another process to write: so long as the machine's patience lasts. */
 static bool others_may_help(void) {
   return driver.shared || other_threads();
 }
@@ -279,15 +277,15 @@ CUresult drive(bool (*done)(void *arg), void *arg) {
     }
     if (!stuck)
       stuck = wall_ms();
-    if (wall_ms() - stuck > PATIENCE_MS) {
+    if (wall_ms() - stuck > driver.m->patience * UINT64_C(1000)) {
       stuck = 0;
       if (busy) {
         machine_run(driver.m, must_stop, &w);
         continue;
       }
-      complain("waited %d s for work that nothing completes (a stream waits for a value that "
-               "nobody writes)",
-               PATIENCE_MS / 1000);
+      complain("waited %u s for what nothing completes (a value that nobody writes, or the devices "
+               "of a multicast object that nobody adds)",
+               driver.m->patience);
       return CUDA_ERROR_LAUNCH_TIMEOUT;
     }
     if (driver.m->now - now < 256) { /* else it computes, or counts down a time limit */

@@ -15,17 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* Above every device's own range of addresses, and never given out twice. */
 #define FIRST_ADDRESS 0x0000720000000000ull
 #define HEAD_BYTES    4096
-#define HEAD_MAGIC    0x31306d656d776d65ull
+#define HEAD_MAGIC    0x32306d656d776d65ull
 
 /* The last page of the memfd: what an importing process must know. */
 struct head {
-  uint64_t magic, size;
+  uint64_t magic, size, number;
   int32_t ordinal;
 };
 
@@ -51,13 +52,13 @@ void allocation_release(struct allocation *a) {
     handle_remove(a);
   if (a->handles || a->uses)
     return;
-  if (a->is_multicast) {
+  if (a->multicast) {
     multicast_release(a);
   } else {
     driver.m->dev[a->prop.location.id].allocated -= a->size;
     munmap(a->data, 2 * a->size + HEAD_BYTES);
-    close(a->fd);
   }
+  close(a->fd);
   free(a);
 }
 
@@ -119,7 +120,9 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
   d->allocated += size;
   memset(a->data, 0xa5, size);
   memset(a->undef, 0xff, size);
-  struct head head = {HEAD_MAGIC, size, prop->location.id};
+  if (getrandom(&a->number, sizeof a->number, 0) != sizeof a->number)
+    a->number = (uint64_t)getpid() << 32 | (uint32_t)fd;
+  struct head head = {HEAD_MAGIC, size, a->number, prop->location.id};
   memcpy(a->data + 2 * size, &head, sizeof head);
   *out = (uintptr_t)a;
   return CUDA_SUCCESS;
@@ -162,7 +165,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
                                                 CUmemGenericAllocationHandle handle) {
   API(ENTER_init);
   struct allocation *a = allocation_of(handle);
-  if (!prop || !a || a->is_multicast)
+  if (!prop || !a || a->multicast)
     return CUDA_ERROR_INVALID_VALUE;
   *prop = a->prop;
   return CUDA_SUCCESS;
@@ -176,17 +179,42 @@ CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle ha
   struct allocation *a = allocation_of(handle);
   if (!out || !a || flags)
     return CUDA_ERROR_INVALID_VALUE;
-  if (a->is_multicast)
-    return lacking("exporting a multicast object");
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
     return CUDA_ERROR_NOT_SUPPORTED;
-  if (!(a->prop.requestedHandleTypes & (unsigned)type))
+  unsigned long long allowed =
+      a->multicast ? multicast_handle_types(a->multicast) : a->prop.requestedHandleTypes;
+  if (!(allowed & (unsigned)type))
     return CUDA_ERROR_INVALID_VALUE;
   int fd = fcntl(a->fd, F_DUPFD_CLOEXEC, 0);
   if (fd < 0)
     return CUDA_ERROR_OPERATING_SYSTEM;
   *(int *)out = fd;
   driver.shared = true;
+  return CUDA_SUCCESS;
+}
+
+CUresult allocation_open(struct allocation **out, int fd) {
+  struct stat st;
+  struct head head = {0};
+  size_t size = 0;
+  if (!fstat(fd, &st) && st.st_size > HEAD_BYTES)
+    size = ((size_t)st.st_size - HEAD_BYTES) / 2;
+  if (!size || pread(fd, &head, sizeof head, (off_t)(2 * size)) != (ssize_t)sizeof head ||
+      head.magic != HEAD_MAGIC || head.size != size || !ordinal_valid(head.ordinal)) {
+    close(fd);
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  struct allocation *a;
+  CUresult r = allocation_new(&a, fd, size);
+  if (r)
+    return r;
+  a->prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  a->prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  a->prop.location.id = head.ordinal;
+  a->prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  a->number = head.number;
+  driver.m->dev[head.ordinal].allocated += size;
+  *out = a;
   return CUDA_SUCCESS;
 }
 
@@ -200,32 +228,27 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void 
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
     return CUDA_ERROR_NOT_SUPPORTED;
   int fd = fcntl((int)(intptr_t)os_handle, F_DUPFD_CLOEXEC, 0);
-  struct stat st;
-  if (fd < 0 || fstat(fd, &st))
+  if (fd < 0)
     return CUDA_ERROR_INVALID_VALUE;
-  struct head head = {0};
-  size_t size = st.st_size > HEAD_BYTES ? ((size_t)st.st_size - HEAD_BYTES) / 2 : 0;
-  if (pread(fd, &head, sizeof head, (off_t)(2 * size)) != (ssize_t)sizeof head ||
-      head.magic != HEAD_MAGIC || head.size != size || !ordinal_valid(head.ordinal)) {
-    close(fd);
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  struct allocation *a;
-  CUresult r = allocation_new(&a, fd, size);
-  if (r)
-    return r;
-  a->prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  a->prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  a->prop.location.id = head.ordinal;
-  a->prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  driver.m->dev[head.ordinal].allocated += size;
   driver.shared = true;
-  *out = (uintptr_t)a;
-  return CUDA_SUCCESS;
+  CUresult r = multicast_import(out, fd);
+  if (r != CUDA_ERROR_INVALID_VALUE)
+    return r;
+  struct allocation *a;
+  r = allocation_open(&a, fd);
+  if (!r)
+    *out = (uintptr_t)a;
+  return r;
 }
 
-/* ---- addresses --------------------------------------------------------------------------------
- */
+/* ---- addresses ------------------------------------------------------------------------- */
+
+uint64_t addresses_take(size_t size, size_t alignment) {
+  size_t align = alignment > GRANULARITY ? alignment : GRANULARITY;
+  uint64_t base = (next_address + align - 1) & ~(uint64_t)(align - 1);
+  next_address = base + size + GRANULARITY;
+  return base;
+}
 
 CUresult cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignment, CUdeviceptr hint,
                              unsigned long long flags) {
@@ -236,10 +259,8 @@ CUresult cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignment, CU
   struct reservation *r = calloc(1, sizeof *r);
   if (!r)
     return CUDA_ERROR_OUT_OF_MEMORY;
-  size_t align = alignment > GRANULARITY ? alignment : GRANULARITY;
-  r->base = (next_address + align - 1) & ~(uint64_t)(align - 1);
+  r->base = addresses_take(size, alignment);
   r->size = size;
-  next_address = r->base + size + GRANULARITY;
   r->next = reservations;
   reservations = r;
   *out = r->base;
@@ -330,6 +351,8 @@ static CUresult unmap(struct mapping *m, void *arg) {
     }
   if (m->memory)
     memory_free(m->memory);
+  if (m->view)
+    global_unmap(m->view);
   m->of->uses--;
   allocation_release(m->of);
   free(m);
@@ -342,12 +365,28 @@ CUresult cuMemUnmap(CUdeviceptr base, size_t size) {
   return r ? r : each_mapping(base, size, unmap, NULL);
 }
 
+/* The engine must know a multicast address when it meets one. */
+static void set_view(struct mapping *m) {
+  if (m->access && !m->view) {
+    static unsigned count;
+    char what[64];
+    snprintf(what, sizeof what, "a multicast object (cuMemMap of it #%u)", ++count);
+    m->view = global_map(&driver.m->dev[0], m->base, m->size, NULL, NULL, what);
+    m->view->multicast = true;
+  } else if (!m->access && m->view) {
+    global_unmap(m->view);
+    m->view = NULL;
+  }
+}
+
 static CUresult set_access(struct mapping *m, void *arg) {
   const CUmemAccessDesc *desc = arg;
   uint32_t bit = 1u << desc->location.id;
   m->access = desc->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ? m->access & ~bit : m->access | bit;
-  if (m->of->is_multicast)
+  if (m->of->multicast) {
+    set_view(m);
     return CUDA_SUCCESS;
+  }
   if (!m->access && m->memory) {
     memory_free(m->memory);
     m->memory = NULL;

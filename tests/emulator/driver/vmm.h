@@ -13,16 +13,13 @@
 /* What a CUmemGenericAllocationHandle points at. */
 struct allocation {
   unsigned handles, uses; /* handles given out; mappings and bindings */
-  bool is_multicast;
   size_t size;
+  int fd; /* a memfd, of memory: the bytes, their masks of undefined bits, a head page */
   /* memory */
   CUmemAllocationProp prop;
-  int fd; /* a memfd: the bytes, their masks of undefined bits, a head page */
+  uint64_t number; /* random: tells it from all others, in other processes too */
   uint8_t *data, *undef;
-  /* a multicast object */
-  CUmulticastObjectProp multicast;
-  uint32_t devices; /* bit per device added */
-  struct binding *bound;
+  struct multicast *multicast; /* this is no memory but a multicast object */
 };
 
 struct mapping {
@@ -30,7 +27,8 @@ struct mapping {
   size_t size;
   struct allocation *of;
   uint32_t access;       /* bit per device that may use it */
-  struct memory *memory; /* while any may; not for multicast objects */
+  struct memory *memory; /* while any may; not for multicast objects, */
+  struct mem *view;      /* which the engine only knows as such */
   struct mapping *next;
 };
 
@@ -38,6 +36,16 @@ struct allocation *allocation_of(CUmemGenericAllocationHandle handle); /* NULL: 
 void allocation_release(struct allocation *a); /* after handles or uses fell */
 struct mapping *mapping_at(uint64_t address);
 struct mapping *mapping_of(const struct allocation *a); /* accessible; NULL: none */
+/* Behind a descriptor, which is taken over; CUDA_ERROR_INVALID_VALUE: no memory of a device.
+ * It has one handle. */
+CUresult allocation_open(struct allocation **out, int fd);
+/* Addresses that were never given out; alignment: a power of two, or 0. */
+uint64_t addresses_take(size_t size, size_t alignment);
+
+/* multicast.c */
+CUresult multicast_import(CUmemGenericAllocationHandle *out, int fd); /* takes fd over,
+   unless it is CUDA_ERROR_INVALID_VALUE: no multicast object's */
+unsigned long long multicast_handle_types(const struct multicast *mc);
 void multicast_release(struct allocation *a);
 
 #endif

@@ -104,6 +104,7 @@ struct mem {
   uint8_t *data, *undef;
   uint8_t space;
   bool freed;
+  bool multicast; /* no bytes of its own: addresses of a multicast object */
   struct device *dev;
   struct cta *cta;
   const char *what; /* for reports: "cuMemAlloc #12", "shared of CTA 3" */
@@ -138,6 +139,19 @@ enum space generic_space(uint64_t addr, uint64_t *in_space);
 struct mem *global_alloc(struct device *d, uint64_t size, uint64_t align, const char *what);
 void global_free(struct mem *m);
 struct mem *global_find(struct machine *m, uint64_t addr); /* live or freed, or NULL */
+
+/* One copy behind a multicast address: an address in a device's memory. */
+#define MAX_TARGETS 16
+struct multicast_target {
+  struct device *dev;
+  uint64_t address;
+};
+/* Fills targets with the copies behind [addr, addr + size), in device order; returns how
+ * many, 0: addr is not a multicast address.  The driver layer sets it; while it is NULL
+ * no address is one. */
+typedef unsigned (*multicast_lookup)(struct machine *m, uint64_t addr, uint64_t size,
+                                     struct multicast_target *targets, unsigned room);
+extern multicast_lookup multicast_targets;
 
 /* ---- warps ------------------------------------------------------------------ */
 
@@ -368,6 +382,7 @@ struct machine {
                          which it stands still and no register changes is a spin */
   uint32_t checks;    /* bit per enum check */
   bool keep_going;    /* EMU_KEEP_GOING: report, do not end the launch */
+  uint32_t patience;  /* EMU_PATIENCE: seconds without progress that others may still end */
   struct device *dev;
   uint32_t ndev;
   /* engine-private state follows in engine/internal.h */

@@ -194,6 +194,7 @@ struct machine *machine_get(void) {
   m->s->trace = flag_setting("EMU_TRACE");
   m->s->grids_end = &m->s->grids;
   m->s->next_due = UINT64_MAX;
+  m->patience = (uint32_t)number_setting("EMU_PATIENCE", 10, 1, 3600, "1 to 3600 seconds");
   m->ndev = (uint32_t)number_setting("EMU_DEVICES", 1, 1, 16, "1 to 16");
   m->dev = emu_alloc(m->ndev * sizeof *m->dev);
   const struct model *model = model_setting();

@@ -135,8 +135,36 @@ static struct mem *bad_address(const struct access *a, enum space sp, uint64_t a
   return NULL;
 }
 
+/* What is no multimem instruction meets a multicast address, which the ISA leaves undefined.
+ * true: go on.  An ordinary store may: it reaches all copies, as on hardware, when the check
+ * is off or only reports.  All else has no meaning at all. */
+static bool multicast_access(const struct access *a, enum space sp, uint64_t addr, uint64_t size,
+                             bool write, bool plain_write, const struct mem *mem) {
+  struct report r = {.check = CHECK_mailbox,
+                     .rule = write ? "multicast-write" : "multicast-read",
+                     .who = a,
+                     .has_address = true,
+                     .space = (uint8_t)sp,
+                     .address = addr};
+  (void)snprintf(r.text, sizeof r.text,
+                 "ordinary %s of %llu bytes at %s, which the ISA leaves undefined: %s",
+                 plain_write ? "store"
+                 : write     ? "write"
+                             : "read",
+                 (unsigned long long)size, mem->what,
+                 write ? "only multimem instructions may write there"
+                       : "read through the addresses of the device's own memory");
+  if (plain_write)
+    return !report(a->m, &r);
+  report_publish(a->m, &r);
+  if (a->grid)
+    grid_fail(a->grid);
+  return false;
+}
+
+/* plain_write: of an ordinary store, not of an atomic or an asynchronous copy. */
 static struct mem *resolve_global(const struct access *a, enum space sp, uint64_t addr,
-                                  uint64_t size, bool write, uint64_t *offset) {
+                                  uint64_t size, bool write, bool plain_write, uint64_t *offset) {
   const char *verb = write ? "write" : "read";
   struct mem *mem = global_find(a->m, addr);
   if (!mem) {
@@ -169,6 +197,8 @@ static struct mem *resolve_global(const struct access *a, enum space sp, uint64_
                        "%s of %llu bytes at %s + %llu runs past its end (%llu bytes)", verb,
                        (unsigned long long)size, mem->what, (unsigned long long)*offset,
                        (unsigned long long)mem->size);
+  if (mem->multicast && !multicast_access(a, sp, addr, size, write, plain_write, mem))
+    return NULL;
   return mem;
 }
 
@@ -228,13 +258,14 @@ static struct mem *resolve_param(const struct access *a, uint64_t addr, uint64_t
   return mem;
 }
 
-struct mem *mem_resolve(const struct access *a, enum space sp, uint64_t addr, uint64_t size,
-                        uint64_t align, bool write, uint64_t *offset) {
+static struct mem *resolve(const struct access *a, enum space sp, uint64_t addr, uint64_t size,
+                           uint64_t align, bool write, bool plain_write, uint64_t *offset) {
   uint64_t in = addr;
   enum space at = sp == SPACE_generic ? generic_space(addr, &in) : sp;
   if (align > 1 && in & (align - 1)) {
-    bad_address(a, sp, addr, "misaligned-access", "%s of %llu bytes needs an address divisible by %llu",
-                write ? "write" : "read", (unsigned long long)size, (unsigned long long)align);
+    bad_address(a, sp, addr, "misaligned-access",
+                "%s of %llu bytes needs an address divisible by %llu", write ? "write" : "read",
+                (unsigned long long)size, (unsigned long long)align);
     return NULL;
   }
   switch (at) {
@@ -246,8 +277,29 @@ struct mem *mem_resolve(const struct access *a, enum space sp, uint64_t addr, ui
   case SPACE_param:
     return resolve_param(a, in, size, write, offset);
   default: /* .const variables are placed in global memory */
-    return resolve_global(a, sp, in, size, write, offset);
+    return resolve_global(a, sp, in, size, write, plain_write, offset);
   }
+}
+
+struct mem *mem_resolve(const struct access *a, enum space sp, uint64_t addr, uint64_t size,
+                        uint64_t align, bool write, uint64_t *offset) {
+  return resolve(a, sp, addr, size, align, write, false, offset);
+}
+
+multicast_lookup multicast_targets;
+
+/* The same bytes to every copy behind a multicast address. */
+static bool store_to_all(const struct access *a, uint64_t addr, uint32_t size, const void *data,
+                         const void *undef) {
+  struct multicast_target target[MAX_TARGETS];
+  unsigned n = multicast_targets ? multicast_targets(a->m, addr, size, target, MAX_TARGETS) : 0;
+  for (unsigned i = 0; i < n; i++) {
+    struct access there = *a;
+    there.dev = target[i].dev;
+    if (!mem_store(&there, SPACE_global, target[i].address, size, 1, data, undef))
+      return false;
+  }
+  return true;
 }
 
 /* ---- loads, stores, spans -------------------------------------------------------------------- */
@@ -291,9 +343,11 @@ bool store_defined(const struct access *a, const struct mem *mem, uint64_t addr)
 bool mem_store(const struct access *a, enum space sp, uint64_t addr, uint32_t size, uint32_t align,
                const void *data, const void *undef) {
   uint64_t at = 0;
-  struct mem *mem = mem_resolve(a, sp, addr, size, align, true, &at);
+  struct mem *mem = resolve(a, sp, addr, size, align, true, !a->engine && !a->atomic, &at);
   if (!mem)
     return false;
+  if (mem->multicast)
+    return store_to_all(a, mem->base + at, size, data, undef);
   if (undef && check_on(a->m, CHECK_undef)) {
     const uint8_t *u = undef;
     uint8_t any = 0;

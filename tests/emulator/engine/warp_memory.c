@@ -128,8 +128,8 @@ static struct mem *candidate(struct warp *w, enum space sp, uint64_t first, bool
     struct mem *mem = w->simt.near;
     if (!mem || mem->freed || first - mem->base >= mem->size) {
       mem = global_find(g->dev->m, first);
-      if (!mem || mem->freed)
-        return NULL;
+      if (!mem || mem->freed || mem->multicast)
+        return NULL; /* the slow way says what is wrong, or does what is special */
       w->simt.near = mem;
     }
     *base = mem->base;

@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_TARGETS 16
-
 struct multimem {
   struct event e;
   struct access a;

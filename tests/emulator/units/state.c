@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-multicast_lookup multicast_targets;
-
 void *unit_alloc(size_t size) {
   void *p = calloc(1, size ? size : 1);
   if (!p) {

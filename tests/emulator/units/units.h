@@ -23,20 +23,6 @@ extern const struct form forms_mma_sync[];    /* mma_sync.c */
 extern const struct form forms_matrix[];      /* matrix.c: ldmatrix, stmatrix, movmatrix */
 extern const struct form forms_multimem[];    /* multimem.c */
 
-/* ---- multicast objects ------------------------------------------------------------ */
-
-/* One copy behind a multicast address: an address in a device's memory. */
-struct multicast_target {
-  struct device *dev;
-  uint64_t address;
-};
-/* Fills targets with the copies behind [addr, addr + size), in device order; returns how
- * many, 0: addr is not a multicast address.  The driver layer sets it; while it is NULL
- * no address is one. */
-typedef unsigned (*multicast_lookup)(struct machine *m, uint64_t addr, uint64_t size,
-                                     struct multicast_target *targets, unsigned room);
-extern multicast_lookup multicast_targets;
-
 /* ---- per CTA state (cta->tc) ------------------------------------------------------- */
 
 struct bulk_thread; /* bulk.c: the bulk groups of one thread */
