@@ -23,6 +23,7 @@
 #   BW_SEED     seed of every random choice; drawn afresh, and printed, if empty
 #   BW_FULL     not empty: the programs run everything instead of a sample
 #   BW_JOBS     programs at a time; default: the number of processors
+#   BW_TEST_DRIVER  the driver to test on: emu (default), cuda or a path
 #   BW_LIMIT    seconds a program may take; default 600, or 3600 with BW_FULL
 
 set -euo pipefail
@@ -36,7 +37,8 @@ if [ "${1:-}" = --resume ]; then
 fi
 
 export BW_SEED=${BW_SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
-export BAREWARP_DRIVER=emu
+export BW_TEST_DRIVER=${BW_TEST_DRIVER:-emu}
+export BAREWARP_DRIVER=$BW_TEST_DRIVER
 export BAREWARP_EMU=$PWD/$BUILD/emu/libcuda.so.1
 [ "${BUILD#/}" = "$BUILD" ] || BAREWARP_EMU=$BUILD/emu/libcuda.so.1
 unset CK_FORK CK_VERBOSITY CK_RUN_SUITE CK_RUN_CASE CK_TAP_LOG_FILE_NAME

@@ -7,6 +7,7 @@
 #include "harness/kernel.h"
 #include "harness/random.h"
 #include "harness/ranks.h"
+#include "harness/target.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ struct rank {
   bw_device *device;
   bw_mailbox *mailbox;
   bw_up_proj_plan *plan;
+  int ordinal; /* of the device */
   CUcontext context;
   CUstream streams[STREAMS];
   CUevent event; /* behind the last thing on the stream used last */
@@ -138,8 +140,9 @@ static bool open_mailboxes(struct run *r) {
 static bool open_device(struct run *r, uint32_t i) {
   struct rank *k = &r->rank[i];
   bw_bundle *bundle = i == 0 && r->p->first_bundle ? r->p->first_bundle : r->p->bundle;
-  return BW(bw_device_open(bundle, r->session.driver.path, (int)i, &k->device)) &&
-         OK(DevicePrimaryCtxRetain(&k->context, (CUdevice)i));
+  k->ordinal = bwt_device_of(r->session.driver.DeviceGetCount, i);
+  return BW(bw_device_open(bundle, r->session.driver.path, k->ordinal, &k->device)) &&
+         OK(DevicePrimaryCtxRetain(&k->context, k->ordinal));
 }
 
 static bool open_rank(struct run *r, uint32_t i) {
@@ -163,9 +166,7 @@ static bool open_rank(struct run *r, uint32_t i) {
 
 static bool open_run(struct run *r) {
   const struct bwt_protocol *p = r->p;
-  char count[8];
-  snprintf(count, sizeof count, "%u", p->ranks);
-  setenv("EMU_DEVICES", count, 1);
+  bwt_emulate_devices(p->ranks);
   r->shard = p->hidden / p->ranks;
   r->row_stride = (r->shard + 15) / 16 * 16;
   r->shared_step = (size_t)2 * p->rows * r->row_stride;
@@ -178,7 +179,7 @@ static bool open_run(struct run *r) {
   r->expected = malloc(p->chain * r->out_step);
   r->host = malloc(r->out_step + r->shared_step);
   r->session_open = r->expected != NULL && r->host != NULL && p->chain <= MOST_CHAIN &&
-                    bwt_session_open(&r->session, "emu", NULL, &r->result->why);
+                    bwt_session_open(&r->session, NULL, NULL, &r->result->why);
   if (!r->session_open || !find_event_calls(r))
     return false;
   for (uint32_t i = r->first; i < r->end; i++)
@@ -214,7 +215,7 @@ static void close_run(struct run *r) {
     bw_up_proj_plan_destroy(k->plan);
     bw_mailbox_destroy(k->mailbox);
     bw_device_close(k->device);
-    d->DevicePrimaryCtxRelease((CUdevice)i);
+    d->DevicePrimaryCtxRelease(k->ordinal);
   }
   if (r->session_open)
     bwt_session_close(&r->session);

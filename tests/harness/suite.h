@@ -16,9 +16,12 @@
  *   BW_FULL     not empty: everything, not only a sample
  *   BW_SAMPLE   N: of each looped test at most N runs
  *   BW_RESULTS  a file to write TAP to (Check's CK_TAP_LOG_FILE_NAME works too)
+ *   BW_TEST_DRIVER  the driver to test on: emu (default), cuda, or a path
  */
 #ifndef BW_HARNESS_SUITE_H
 #define BW_HARNESS_SUITE_H
+
+#include "harness/target.h"
 
 #include <check.h>
 #include <stdbool.h>

@@ -37,6 +37,12 @@ static void close_session(void) {
   bw_bundle_close(bundle);
 }
 
+static const char *arch_in_use(void) {
+  bw_device_info info;
+  ck_assert_int_eq(bw_device_query(session.device, &info), BW_OK);
+  return info.arch;
+}
+
 /* A run of one token, H = 1, R = 128, never launched unless a test does. */
 static struct bwt_wo_a_run run;
 static struct bwt_wo_a_result result;
@@ -119,7 +125,7 @@ START_TEST(device_without_code) {
   struct bwt_rebundled r;
   struct bwt_text why = {0};
   bw_device *device;
-  ck_assert_msg(bwt_rebundle(bundle, "wo_a", "sm_100f", "t1x1f_h1", other_arch, NULL, &r, &why),
+  ck_assert_msg(bwt_rebundle(bundle, "wo_a", arch_in_use(), "t1x1f_h1", other_arch, NULL, &r, &why),
                 "%s", why.chars);
   bw_status status = bw_device_open(r.bundle, session.driver.path, 0, &device);
   assert_fails(status, BW_ERROR_NO_DEVICE, "sm_120f");
@@ -341,7 +347,7 @@ START_TEST(entries) {
   open_run();
   struct bwt_rebundled r;
   struct bwt_text why = {0};
-  ck_assert_msg(bwt_rebundle(bundle, "wo_a", "sm_100f", "t1x1f_h1", bad->edit, NULL, &r, &why),
+  ck_assert_msg(bwt_rebundle(bundle, "wo_a", arch_in_use(), "t1x1f_h1", bad->edit, NULL, &r, &why),
                 "%s", why.chars);
   bw_device *device;
   ck_assert_msg(bw_device_open(r.bundle, session.driver.path, 0, &device) == BW_OK, "%s",

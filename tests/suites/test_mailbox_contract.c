@@ -51,9 +51,9 @@ static CUdeviceptr filled(unsigned char byte, size_t bytes) {
 
 static void open_device(bool debug) {
   char path[PATH_MAX];
-  setenv("EMU_DEVICES", "1", 1);
+  bwt_emulate_devices(1);
   setenv("BAREWARP_DEBUG", debug ? "1" : "0", 1);
-  const char *why = bwt_driver_open("emu", &driver);
+  const char *why = bwt_driver_open(NULL, &driver);
   ck_assert_msg(!why, "%s", why);
   ck_assert_msg(bwt_build_file("test.bundle", path), "no test.bundle in the build");
   BW(bw_bundle_open(path, &bundle));

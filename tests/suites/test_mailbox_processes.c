@@ -74,10 +74,8 @@ static void run_ranks(void (*body)(int rank, int argument), int argument, int ki
   pthread_barrierattr_init(&shared);
   pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
   pthread_barrier_init(&common->barrier, &shared, RANKS);
-  char count[8];
-  snprintf(count, sizeof count, "%d", RANKS);
-  setenv("EMU_DEVICES", count, 1);
-  unsetenv("BAREWARP_MULTICAST");
+  bwt_emulate_devices(RANKS);
+  bwt_allow_multicast();
   pid_t children[RANKS];
   for (int rank = 0; rank < RANKS; rank++) {
     children[rank] = fork();
@@ -112,10 +110,12 @@ static void open_rank(struct rank *r, int rank, bw_mailbox_mode mode) {
   char path[PATH_MAX];
   REQUIRE(bwt_build_file("test.bundle", path), "no test.bundle in the build");
   REQUIRE(bw_bundle_open(path, &r->bundle) == BW_OK, "%s", bw_last_error());
-  const char *why = bwt_driver_open("emu", &r->driver);
+  const char *why = bwt_driver_open(NULL, &r->driver);
   REQUIRE(!why, "%s", why);
-  REQUIRE(bw_device_open(r->bundle, r->driver.path, rank, &r->device) == BW_OK, "%s",
-          bw_last_error());
+  REQUIRE(bw_device_open(r->bundle, r->driver.path,
+                         bwt_device_of(r->driver.DeviceGetCount, (uint32_t)rank),
+                         &r->device) == BW_OK,
+          "%s", bw_last_error());
   bw_mailbox_config config = {
       .hidden = HIDDEN, .capacity = ROWS, .tp_size = RANKS, .rank = (uint32_t)rank, .mode = mode};
   REQUIRE(bw_mailbox_create(r->device, &config, &r->mailbox) == BW_OK, "%s", bw_last_error());

@@ -98,21 +98,20 @@ static CUdeviceptr zeros(size_t bytes) {
 
 static void open_ranks(bw_mailbox_mode mode, uint32_t flags, int seed) {
   char text[24], path[PATH_MAX];
-  snprintf(text, sizeof text, "%d", RANKS);
-  setenv("EMU_DEVICES", text, 1);
+  bwt_emulate_devices(RANKS);
   uint64_t mixed = bwt_mix(bwt_run_seed(), (uint64_t)seed);
   snprintf(text, sizeof text, "%u", (unsigned)(mixed >> 40));
   setenv("EMU_SEED", text, 1);
-  unsetenv("NCCL_NVLS_ENABLE");
-  unsetenv("BAREWARP_MULTICAST");
+  bwt_allow_multicast();
   bwt_random_seed(&dice, mixed);
-  const char *why = bwt_driver_open("emu", &driver);
+  const char *why = bwt_driver_open(NULL, &driver);
   ck_assert_msg(!why, "%s", why);
   find_event_calls();
   ck_assert_msg(bwt_build_file("test.bundle", path), "no test.bundle in the build");
   BW(bw_bundle_open(path, &bundle));
   for (int r = 0; r < RANKS; r++)
-    BW(bw_device_open(bundle, driver.path, r, &ranks[r].device));
+    BW(bw_device_open(bundle, driver.path, bwt_device_of(driver.DeviceGetCount, (uint32_t)r),
+                      &ranks[r].device));
   set_up_mailboxes(mode, flags);
   for (uint32_t r = 0; r < RANKS; r++) {
     struct rank *k = &ranks[r];
@@ -256,7 +255,7 @@ static void check_empty(unsigned steps) {
 
 /* _i: mode, whether the copy waits first, and the seed. */
 static bw_mailbox_mode mode_of(int i) {
-  return i & 1 ? BW_MAILBOX_MULTICAST : BW_MAILBOX_PEERS;
+  return i & 1 && !bwt_on_gpu() ? BW_MAILBOX_MULTICAST : BW_MAILBOX_PEERS;
 }
 static uint32_t flags_of(int i) {
   return i & 2 ? BW_MAILBOX_COPY_WAITS_FIRST : 0;

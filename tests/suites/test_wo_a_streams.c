@@ -358,6 +358,12 @@ START_TEST(successor_takes_tensor_memory) {
   struct bwt_kernel hog;
   struct bwt_text why = {0};
   open_session(_i);
+  bw_device_info info;
+  ck_assert_int_eq(bw_device_query(session.device, &info), BW_OK);
+  if (info.compute_major < 10) {
+    close_session();
+    BWT_SKIP("there is no tensor memory");
+  }
   ck_assert_msg(bwt_kernel_open(&hog, &session, "tmem_hog", &why), "%s", why.chars);
   struct bwt_wo_a_case c = bwt_wo_a_case_for(3, 1, _i % 2 ? 4 : 1, 128, bwt_run_seed());
   c.kind = BWT_WO_A_normal;
