@@ -263,7 +263,8 @@ static enum step atomic(struct warp *w, const struct insn *I, uint32_t lanes,
     a.lane = l;
     uint64_t at;
     struct mem *mem = mem_resolve(&a, t->sp, addr[l], total, total, true, &at);
-    if (!mem)
+    if (!mem ||
+        (mem->space == SPACE_shared && mem->cta->mbar && !mbar_guard(&a, mem, at, total, true)))
       return STEP_fault;
     for (unsigned e = 0; e < I->vec; e++) {
       if (!atomic_element(w, t, &a, mem, at + (uint64_t)e * bytes, addr[l] + (uint64_t)e * bytes, e,

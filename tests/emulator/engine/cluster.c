@@ -5,6 +5,7 @@
  * Every thread of the cluster that has not exited arrives once per phase; the barrier
  * re-arms itself.  A thread waits for the phase it arrived in.
  */
+#include "peers.h"
 #include "warp_memory.h"
 
 /* ---- shared::cluster addresses -------------------------------------------------------------- */
@@ -29,7 +30,7 @@ struct cta *cluster_cta(const struct access *a, uint64_t addr) {
     /* Its memory is still there, so this one can be told to go on. */
     return check_on(a->m, CHECK_cluster) && report(a->m, &r) ? NULL : k->cta[rank];
   } else {
-    return k->cta[rank];
+    return a->engine || peers_access(a, k->cta[rank], addr) ? k->cta[rank] : NULL;
   }
   report_publish(a->m, &r);
   grid_fail(a->grid);
@@ -37,11 +38,10 @@ struct cta *cluster_cta(const struct access *a, uint64_t addr) {
 }
 
 bool shared_cluster_address(const struct access *a, enum space sp, uint64_t addr, uint64_t *out) {
-  *out = addr;
-  if (sp == SPACE_shared || sp == SPACE_shared_cluster)
-    return true; /* a CTA's own addresses carry its rank */
-  if (sp == SPACE_generic && generic_space(addr, out) == SPACE_shared_cluster)
-    return true;
+  *out = addr; /* a CTA's own addresses carry its rank */
+  if (sp == SPACE_shared || sp == SPACE_shared_cluster ||
+      (sp == SPACE_generic && generic_space(addr, out) == SPACE_shared_cluster))
+    return peers_started(a, (uint32_t)(*out >> SHARED_RANK_SHIFT), *out);
   struct report r = {.check = CHECK_bounds,
                      .rule = "wrong-space",
                      .who = a,
@@ -63,6 +63,7 @@ static void settle(struct cluster *k) {
     return;
   k->bar_arrived = 0;
   k->bar_phase++;
+  peers_phase_over(k->view);
   barrier_activity(k->grid->dev->m);
 }
 
@@ -94,6 +95,10 @@ static enum step exec_arrive(struct warp *w, const struct insn *I, uint32_t lane
       return STEP_fault;
     lanes &= ~pending(w, again);
   }
+  if (lanes) {
+    struct access a = access_of(w, I, first_lane(lanes));
+    peers_release(&a, NULL, &k->view);
+  }
   s->cluster_arrived |= lanes;
   FOR_LANES(l, lanes) s->cluster_phase[l] = k->bar_phase;
   k->bar_arrived += (uint32_t)__builtin_popcount(lanes);
@@ -120,8 +125,10 @@ static enum step exec_wait(struct warp *w, const struct insn *I, uint32_t lanes)
   }
   uint32_t wait = pending(w, lanes);
   s->cluster_arrived &= ~(lanes & ~wait);
-  if (!wait)
+  if (!wait) {
+    peers_acquire(w->cta, k->view);
     return STEP_next;
+  }
   warp_wait(w, wait,
             (struct wait){.ready = phase_over,
                           .object = k,

@@ -264,12 +264,13 @@ struct cta {
   struct named_barrier bar[16];
   struct warp *warp;
   uint32_t nwarp, live_warps;
-  bool triggered;   /* griddepcontrol.launch_dependents executed, or exited */
-  void *tc;         /* units/tcgen05.c: its allocations and queue */
-  bool killed;      /* its launch failed: its exit is no leak */
-  bool exited;      /* its memory stays until its cluster has nothing in flight */
-  uint32_t nthread; /* threads that have not exited */
-  void *mbar;       /* mbarrier.c: the barriers that were initialised */
+  bool triggered;      /* griddepcontrol.launch_dependents executed, or exited */
+  void *tc;            /* units/tcgen05.c: its allocations and queue */
+  bool killed;         /* its launch failed: its exit is no leak */
+  bool exited;         /* its memory stays until its cluster has nothing in flight */
+  uint32_t nthread;    /* threads that have not exited */
+  void *mbar;          /* mbarrier.c: the barriers that were initialised */
+  struct peers *peers; /* peers.c; NULL: no cluster */
 };
 
 struct cluster {
@@ -280,7 +281,8 @@ struct cluster {
   uint32_t bar_arrived;
   uint32_t nthread; /* threads that have not exited */
   uint32_t live_ctas;
-  uint32_t events; /* asynchronous work posted by it and not done */
+  uint32_t events;        /* asynchronous work posted by it and not done */
+  struct peer_view *view; /* peers.c: what barrier.cluster passes on */
   struct cluster *next;
 };
 
@@ -412,6 +414,8 @@ uint64_t draw(struct machine *m, enum latency purpose);
 bool mbar_arrive(const struct access *a, uint64_t addr, uint32_t count);
 bool mbar_expect_tx(const struct access *a, uint64_t addr, uint32_t bytes);
 bool mbar_complete_tx(const struct access *a, uint64_t addr, uint32_t bytes);
+/* An asynchronous operation that will signal it is issued. */
+void mbar_issued(const struct access *a, uint64_t addr);
 /* The shared::cluster address of a shared or generic one, as seen by the issuer. */
 bool shared_cluster_address(const struct access *a, enum space sp, uint64_t addr, uint64_t *out);
 /* The CTA behind a shared::cluster address; reports (group 8) a rank outside the cluster

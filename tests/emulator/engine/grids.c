@@ -3,6 +3,7 @@
  * Grids: placing clusters on SMs, the life of CTAs, completion and failure.
  */
 #include "internal.h"
+#include "peers.h"
 
 #define CTA_RESERVED_SHARED 1024 /* the system's share per CTA */
 #define DEFAULT_REGISTERS   64   /* per thread, where the PTX does not say */
@@ -112,6 +113,7 @@ static void cta_start(struct cta *c, int sm) {
     c->shared.undef = emu_alloc(bytes);
     memset(c->shared.undef, 0xff, bytes);
   }
+  peers_cta_start(c);
   c->nwarp = c->live_warps = warps_of(g);
   c->nthread = threads_of(g);
   c->warp = emu_alloc(c->nwarp * sizeof *c->warp);
@@ -203,6 +205,7 @@ static void cluster_free(struct cluster *k) {
   for (uint32_t r = 0; r < k->size; r++) {
     struct cta *c = k->cta[r];
     mbar_cta_release(c);
+    peers_cta_release(c);
     cpasync_cta_release(c);
     free(c->warp);
     free(c->shared.data);
@@ -210,6 +213,7 @@ static void cluster_free(struct cluster *k) {
     free(c->shared.name);
     free(c);
   }
+  peers_view_free(k->view);
   free(k->cta);
   free(k);
 }
@@ -242,6 +246,8 @@ static void cluster_over(struct cluster *k) {
   struct grid *g = k->grid;
   if (k->live_ctas || k->events)
     return;
+  for (uint32_t r = 0; r < k->size && !g->run->failed; r++)
+    mbar_cluster_end(k->cta[r]);
   cluster_free(k);
   if (grid_over(g) && !g->run->failed)
     grid_end(g, GRID_complete);
@@ -250,6 +256,10 @@ static void cluster_over(struct cluster *k) {
 static void cta_over(struct cta *c) {
   struct grid *g = c->grid;
   tcgen05_cta_exit(c);
+  if (!g->run->failed) {
+    mbar_cta_exit(c);
+    peers_cta_exit(c);
+  }
   c->exited = true;
   cta_trigger(c);
   sm_account(g, c->sm, false);

@@ -99,6 +99,11 @@ void grid_fail(struct grid *g);
 void barrier_lanes_exited(struct warp *w, uint32_t lanes);
 void cluster_lanes_exited(struct warp *w, uint32_t lanes);
 void mbar_cta_release(struct cta *c);
+void mbar_cta_exit(const struct cta *c);    /* its threads have exited */
+void mbar_cluster_end(const struct cta *c); /* and nothing is on its way any more */
+/* An access to shared memory of a CTA that has mbarriers: it must not touch them. */
+bool mbar_guard(const struct access *a, const struct mem *mem, uint64_t at, uint64_t size,
+                bool write);
 
 void cpasync_cta_release(struct cta *c);
 

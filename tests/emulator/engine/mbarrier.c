@@ -7,17 +7,6 @@
 
 #include <stdarg.h>
 
-struct mbar_entry {
-  uint32_t offset;
-  bool used, live;
-  uint64_t word; /* what the bytes hold unless someone else wrote them */
-};
-
-struct mbar_table {
-  struct mbar_entry *at; /* open addressing */
-  uint32_t n, size;      /* size: a power of two, at most half full */
-};
-
 /* ---- encoding ---------------------------------------------------------------------------- */
 
 uint64_t mbar_encode(const struct mbar *b) {
@@ -43,7 +32,7 @@ static struct mbar_entry *probe(const struct mbar_table *t, uint32_t offset) {
   return &t->at[i];
 }
 
-static struct mbar_entry *find(const struct cta *c, uint32_t offset) {
+struct mbar_entry *mbar_find(const struct cta *c, uint32_t offset) {
   const struct mbar_table *t = c->mbar;
   if (!t)
     return NULL;
@@ -53,7 +42,8 @@ static struct mbar_entry *find(const struct cta *c, uint32_t offset) {
 
 static struct mbar_entry *insert(struct cta *c, uint32_t offset) {
   if (!c->mbar)
-    c->mbar = emu_alloc(sizeof(struct mbar_table));
+    *(struct mbar_table *)(c->mbar = emu_alloc(sizeof(struct mbar_table))) =
+        (struct mbar_table){.lo = UINT32_MAX};
   struct mbar_table *t = c->mbar;
   if (2 * t->n >= t->size) {
     struct mbar_table old = *t;
@@ -66,29 +56,32 @@ static struct mbar_entry *insert(struct cta *c, uint32_t offset) {
   }
   struct mbar_entry *e = probe(t, offset);
   t->n += !e->used;
-  e->used = e->live = true;
-  e->offset = offset;
+  peers_view_free(e->view);
+  *e = (struct mbar_entry){.offset = offset, .used = true, .live = true};
+  t->lo = offset < t->lo ? offset : t->lo;
+  t->hi = offset + 8 > t->hi ? offset + 8 : t->hi;
   return e;
 }
 
 void mbar_cta_release(struct cta *c) {
   struct mbar_table *t = c->mbar;
-  if (t)
-    free(t->at);
+  if (!t)
+    return;
+  for (uint32_t i = 0; i < t->size; i++)
+    peers_view_free(t->at[i].view);
+  free(t->at);
   free(t);
   c->mbar = NULL;
 }
 
 /* ---- access ---------------------------------------------------------------------------------- */
 
-static bool misuse(const struct access *a, uint64_t addr, const char *rule, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-
-/* true: the launch ends. */
-static bool misuse(const struct access *a, uint64_t addr, const char *rule, const char *fmt, ...) {
+bool mbar_misuse(const struct access *a, const struct access *other, uint64_t addr,
+                 const char *rule, const char *fmt, ...) {
   struct report r = {.check = CHECK_mbarrier,
                      .rule = rule,
                      .who = a,
+                     .other = other && other->insn ? other : NULL,
                      .has_address = true,
                      .space = SPACE_shared_cluster,
                      .address = addr};
@@ -106,7 +99,7 @@ static bool locate(const struct access *a, uint64_t addr, struct mbar_ref *r) {
     return false;
   r->cta = mem->cta;
   r->offset = (uint32_t)at;
-  r->entry = find(r->cta, r->offset);
+  r->entry = mbar_find(r->cta, r->offset);
   return true;
 }
 
@@ -116,14 +109,15 @@ bool mbar_open(const struct access *a, uint64_t addr, const char *what, struct m
   uint64_t word;
   memcpy(&word, r->cta->shared.data + r->offset, 8);
   if (!r->entry) {
-    if (misuse(a, addr, "mbarrier-uninitialised", "%s on an mbarrier that is not initialised",
-               what))
+    if (mbar_misuse(a, NULL, addr, "mbarrier-uninitialised",
+                    "%s on an mbarrier that is not initialised", what))
       return false;
     r->entry = insert(r->cta, r->offset); /* told to go on: with whatever is there */
   } else if (r->entry->word != word) {
-    if (misuse(a, addr, "mbarrier-overwritten",
-               "%s on an mbarrier whose bytes were written by something else since its last use",
-               what))
+    if (mbar_misuse(
+            a, NULL, addr, "mbarrier-overwritten",
+            "%s on an mbarrier whose bytes were written by something else since its last use",
+            what))
       return false;
   }
   r->state = mbar_decode(word);
@@ -140,11 +134,15 @@ void mbar_close(const struct access *a, struct mbar_ref *r) {
 }
 
 /* The phase is over when nothing is pending and the transaction count is zero. */
-static void settle(struct mbar *b) {
+static void settle(const struct access *a, struct mbar_ref *r) {
+  struct mbar *b = &r->state;
   if (b->pending || b->tx)
     return;
   b->phase = (uint8_t)((b->phase + 1) & 7);
   b->pending = b->expected;
+  r->entry->phases++;
+  r->entry->ended = *a;
+  peers_phase_over(r->entry->view);
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -154,14 +152,14 @@ bool mbar_init(const struct access *a, uint64_t addr, uint32_t count) {
   if (!locate(a, addr, &r))
     return false;
   if ((count < 1 || count > MBAR_MAX) &&
-      misuse(a, addr, "mbarrier-count", "mbarrier.init with count %u, allowed: 1 to %d", count,
-             MBAR_MAX))
+      mbar_misuse(a, NULL, addr, "mbarrier-count", "mbarrier.init with count %u, allowed: 1 to %d",
+                  count, MBAR_MAX))
     return false;
-  if (r.entry && misuse(a, addr, "mbarrier-reinit",
-                        "mbarrier.init on a live mbarrier: mbarrier.inval must come before"))
+  if (r.entry && mbar_misuse(a, &r.entry->init, addr, "mbarrier-reinit",
+                             "mbarrier.init on a live mbarrier: mbarrier.inval must come before"))
     return false;
-  if (!r.entry)
-    r.entry = insert(r.cta, r.offset);
+  r.entry = insert(r.cta, r.offset);
+  r.entry->init = *a;
   r.state = (struct mbar){.pending = count & MBAR_MAX, .expected = count & MBAR_MAX};
   mbar_close(a, &r);
   return true;
@@ -169,7 +167,7 @@ bool mbar_init(const struct access *a, uint64_t addr, uint32_t count) {
 
 bool mbar_inval(const struct access *a, uint64_t addr) {
   struct mbar_ref r;
-  if (!mbar_open(a, addr, "mbarrier.inval", &r))
+  if (!mbar_open(a, addr, "mbarrier.inval", &r) || !mbar_check_inval(a, addr, &r))
     return false;
   r.entry->live = false;
   if (r.cta->shared.undef)
@@ -178,41 +176,47 @@ bool mbar_inval(const struct access *a, uint64_t addr) {
   return true;
 }
 
-static bool take(const struct access *a, uint64_t addr, struct mbar *b, uint32_t count) {
+static bool take(const struct access *a, uint64_t addr, struct mbar_ref *r, uint32_t count) {
+  struct mbar *b = &r->state;
+  if (!mbar_check_arrival(a, addr, r))
+    return false;
   if (count < 1 || count > MBAR_MAX) {
-    if (misuse(a, addr, "mbarrier-count", "an arrival with count %u, allowed: 1 to %d", count,
-               MBAR_MAX))
+    if (mbar_misuse(a, NULL, addr, "mbarrier-count", "an arrival with count %u, allowed: 1 to %d",
+                    count, MBAR_MAX))
       return false;
   }
   if (count > b->pending) {
-    if (misuse(a, addr, "mbarrier-overflow",
-               "%u arrivals where %u are pending in this phase (expected %u)", count, b->pending,
-               b->expected))
+    if (mbar_misuse(a, NULL, addr, "mbarrier-overflow",
+                    "%u arrivals where %u are pending in this phase (expected %u)", count,
+                    b->pending, b->expected))
       return false;
     count = b->pending;
   }
   b->pending -= count;
+  peers_release(a, r->cta, &r->entry->view);
   return true;
 }
 
-static bool add_tx(const struct access *a, uint64_t addr, struct mbar *b, int64_t bytes) {
+static bool add_tx(const struct access *a, uint64_t addr, struct mbar_ref *r, int64_t bytes) {
+  struct mbar *b = &r->state;
   int64_t tx = b->tx + bytes;
   if (tx < -MBAR_MAX || tx > MBAR_MAX) {
-    if (misuse(a, addr, "mbarrier-tx-range",
-               "the transaction count becomes %lld, allowed: -%d to %d", (long long)tx, MBAR_MAX,
-               MBAR_MAX))
+    if (mbar_misuse(a, NULL, addr, "mbarrier-tx-range",
+                    "the transaction count becomes %lld, allowed: -%d to %d", (long long)tx,
+                    MBAR_MAX, MBAR_MAX))
       return false;
     tx = tx < 0 ? -MBAR_MAX : MBAR_MAX;
   }
   b->tx = (int32_t)tx;
+  *(bytes < 0 ? &r->entry->brings : &r->entry->expects) = *a;
   return true;
 }
 
 bool mbar_arrive(const struct access *a, uint64_t addr, uint32_t count) {
   struct mbar_ref r;
-  if (!mbar_open(a, addr, "an arrival", &r) || !take(a, addr, &r.state, count))
+  if (!mbar_open(a, addr, "an arrival", &r) || !take(a, addr, &r, count))
     return false;
-  settle(&r.state);
+  settle(a, &r);
   mbar_close(a, &r);
   return true;
 }
@@ -222,15 +226,15 @@ bool mbar_drop(const struct access *a, uint64_t addr, uint32_t count) {
   if (!mbar_open(a, addr, "mbarrier.arrive_drop", &r))
     return false;
   if (count > r.state.expected) {
-    if (misuse(a, addr, "mbarrier-overflow", "%u arrivals dropped where %u are expected", count,
-               r.state.expected))
+    if (mbar_misuse(a, NULL, addr, "mbarrier-overflow", "%u arrivals dropped where %u are expected",
+                    count, r.state.expected))
       return false;
     count = r.state.expected;
   }
   r.state.expected -= count;
-  if (!take(a, addr, &r.state, count))
+  if (!take(a, addr, &r, count))
     return false;
-  settle(&r.state);
+  settle(a, &r);
   mbar_close(a, &r);
   return true;
 }
@@ -239,7 +243,7 @@ bool mbar_drop(const struct access *a, uint64_t addr, uint32_t count) {
  * and complete_tx are said to. */
 bool mbar_expect_tx(const struct access *a, uint64_t addr, uint32_t bytes) {
   struct mbar_ref r;
-  if (!mbar_open(a, addr, "expect_tx", &r) || !add_tx(a, addr, &r.state, bytes))
+  if (!mbar_open(a, addr, "expect_tx", &r) || !add_tx(a, addr, &r, bytes))
     return false;
   mbar_close(a, &r);
   return true;
@@ -247,11 +251,16 @@ bool mbar_expect_tx(const struct access *a, uint64_t addr, uint32_t bytes) {
 
 bool mbar_complete_tx(const struct access *a, uint64_t addr, uint32_t bytes) {
   struct mbar_ref r;
-  if (!mbar_open(a, addr, "complete_tx", &r) || !add_tx(a, addr, &r.state, -(int64_t)bytes))
+  if (!mbar_open(a, addr, "complete_tx", &r) || !add_tx(a, addr, &r, -(int64_t)bytes))
     return false;
-  settle(&r.state);
+  settle(a, &r);
   mbar_close(a, &r);
   return true;
+}
+
+void mbar_observed(struct cta *c, struct mbar_entry *e) {
+  e->seen = e->phases;
+  peers_acquire(c, e->view);
 }
 
 bool mbar_raise(const struct access *a, uint64_t addr) {
@@ -259,7 +268,8 @@ bool mbar_raise(const struct access *a, uint64_t addr) {
   if (!mbar_open(a, addr, "cp.async.mbarrier.arrive", &r))
     return false;
   if (r.state.pending == MBAR_MAX &&
-      misuse(a, addr, "mbarrier-overflow", "more than %d arrivals would be pending", MBAR_MAX))
+      mbar_misuse(a, NULL, addr, "mbarrier-overflow", "more than %d arrivals would be pending",
+                  MBAR_MAX))
     return false;
   r.state.pending++;
   mbar_close(a, &r);

@@ -11,6 +11,7 @@
 #ifndef EMU_MBARRIER_H
 #define EMU_MBARRIER_H
 
+#include "peers.h"
 #include "warp_memory.h"
 
 #define MBAR_MAX ((1 << 20) - 1)
@@ -22,6 +23,29 @@ struct mbar {
 };
 uint64_t mbar_encode(const struct mbar *b);
 struct mbar mbar_decode(uint64_t word);
+
+/* What the table of a CTA knows of a barrier; mbarrier_check.c uses what is beyond the
+ * state.  An access without instruction: there was none yet. */
+struct mbar_entry {
+  uint32_t offset;
+  bool used, live;
+  uint64_t word;          /* what the bytes hold unless someone else wrote them */
+  uint64_t phases, seen;  /* completed since init; the last that a wait saw complete */
+  struct access init;     /* who initialised it */
+  struct access ended;    /* whose arrival or bytes completed the last phase */
+  struct access expects;  /* the last expect_tx */
+  struct access brings;   /* the last complete_tx */
+  struct access copies;   /* the last asynchronous operation issued that will signal it, */
+  uint64_t copies_phase;  /* in this phase (from 1), 0: none */
+  struct peer_view *view; /* peers.c: what its arrivals pass on; NULL: nothing */
+};
+
+struct mbar_table {
+  struct mbar_entry *at; /* open addressing */
+  uint32_t n, size;      /* size: a power of two, at most half full */
+  uint32_t lo, hi;       /* all of them lie in [lo, hi) */
+};
+struct mbar_entry *mbar_find(const struct cta *c, uint32_t offset); /* live, or NULL */
 
 /* A barrier found by address. */
 struct mbar_ref {
@@ -38,5 +62,26 @@ bool mbar_inval(const struct access *a, uint64_t addr);
 bool mbar_drop(const struct access *a, uint64_t addr, uint32_t count);
 /* cp.async.mbarrier.arrive without .noinc: one more arrival is pending. */
 bool mbar_raise(const struct access *a, uint64_t addr);
+/* A wait of the CTA's own was told that the phase is complete. */
+void mbar_observed(struct cta *c, struct mbar_entry *e);
+/* A report of group 6 at an address; true: the launch ends.  other may be NULL. */
+bool mbar_misuse(const struct access *a, const struct access *other, uint64_t addr,
+                 const char *rule, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/* mbarrier_ops.c: threads suspended on it. */
+uint32_t mbar_waiting(const struct cta *c, uint32_t offset);
+
+/* ---- mbarrier_check.c ------------------------------------------------------------------- */
+
+/* An arrival, before it counts: some wait must have seen the phase before it. */
+bool mbar_check_arrival(const struct access *a, uint64_t addr, const struct mbar_ref *r);
+/* A wait that began in phase `from` goes on: it must not have been overtaken. */
+bool mbar_check_waiter(const struct access *a, uint64_t addr, const struct mbar_ref *r,
+                       uint64_t from);
+bool mbar_check_inval(const struct access *a, uint64_t addr, const struct mbar_ref *r);
+/* Nothing can run any more, and lanes wait for this barrier of the CTA. */
+void mbar_report_stuck(const struct cta *c, uint32_t offset);
+/* For the no-progress report: phase, arrivals and bytes outstanding. */
+void mbar_describe(const struct cta *c, uint32_t offset, char *text, size_t size);
 
 #endif

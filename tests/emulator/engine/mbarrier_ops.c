@@ -191,19 +191,26 @@ static enum step exec_pending_count(struct warp *w, const struct insn *I, uint32
  * -----------------------------------------------------------------------------------------------
  */
 
-/* What a lane waits for: bit 63 of arg of struct wait marks a parity wait; the low bits
- * hold the parity or the token's phase; the object is the CTA, address the barrier. */
-#define BY_PARITY (1ull << 63)
-
-static bool over(uint8_t phase, uint64_t arg) {
-  return arg & BY_PARITY ? (phase & 1) != (arg & 1) : phase != (arg & 7);
-}
+/* What a lane waits for: that the phase numbered by arg of struct wait is over; the object
+ * is the CTA, address the barrier.  The state in memory holds the number modulo 8. */
 
 static bool phase_over(const struct wait *wait) {
   const struct cta *c = wait->object;
   uint64_t word;
   memcpy(&word, c->shared.data + (wait->address & low_mask(SHARED_RANK_SHIFT)), 8);
-  return over(mbar_decode(word).phase, wait->arg);
+  return mbar_decode(word).phase != (wait->arg & 7);
+}
+
+uint32_t mbar_waiting(const struct cta *c, uint32_t offset) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < c->nwarp; i++) {
+    const struct warp *w = &c->warp[i];
+    FOR_LANES(l, w->waiting) {
+      n += w->wait[l].ready == phase_over &&
+           (w->wait[l].address & low_mask(SHARED_RANK_SHIFT)) == offset;
+    }
+  }
+  return n;
 }
 
 /* One lane's test; *wait describes what it would wait for. */
@@ -217,12 +224,25 @@ static bool test(struct warp *w, const struct insn *I, int lane, bool parity, bo
       !require_defined(w, I, state, lane, parity ? "parity" : "state") ||
       !mbar_open(&a, addr, "a wait", &r))
     return false;
+  if (w->resumed >> lane & 1 && !mbar_check_waiter(&a, addr, &r, w->wait[lane].arg))
+    return false;
   uint64_t v = opd_get(w, state, lane);
-  uint64_t arg = parity ? BY_PARITY | (v & 1) : mbar_decode(v).phase;
-  *complete = over(r.state.phase, arg);
+  if (parity) {
+    *complete = (r.state.phase & 1) != (v & 1);
+  } else {
+    unsigned behind = (r.state.phase - mbar_decode(v).phase) & 7u;
+    *complete = behind != 0;
+    if (behind > 1 && mbar_misuse(&a, &r.entry->ended, addr, "mbarrier-stale-state",
+                                  "the state is of %u phases ago: only the current phase and the "
+                                  "one before may be asked for",
+                                  behind))
+      return false;
+  }
+  if (*complete)
+    mbar_observed(w->cta, r.entry);
   *wait = (struct wait){.ready = phase_over,
                         .object = w->cta,
-                        .arg = arg,
+                        .arg = r.entry->phases,
                         .what = parity ? "mbarrier phase by parity" : "mbarrier phase by state",
                         .address = addr};
   return true;

@@ -311,11 +311,18 @@ void mem_touch(const struct access *a, struct mem *mem, uint64_t offset, uint64_
     a->m->activity++;
 }
 
+/* mbarriers lie in it. */
+static bool guarded(const struct mem *mem) {
+  return mem->space == SPACE_shared && mem->cta->mbar;
+}
+
 bool mem_load(const struct access *a, enum space sp, uint64_t addr, uint32_t size, uint32_t align,
               void *data, void *undef) {
   uint64_t at = 0;
   struct mem *mem = mem_resolve(a, sp, addr, size, align, false, &at);
   if (!mem)
+    return false;
+  if (guarded(mem) && !mbar_guard(a, mem, at, size, false))
     return false;
   memcpy(data, mem->data + at, size);
   if (undef && mem->undef)
@@ -344,7 +351,7 @@ bool mem_store(const struct access *a, enum space sp, uint64_t addr, uint32_t si
                const void *data, const void *undef) {
   uint64_t at = 0;
   struct mem *mem = resolve(a, sp, addr, size, align, true, !a->engine && !a->atomic, &at);
-  if (!mem)
+  if (!mem || (guarded(mem) && !mbar_guard(a, mem, at, size, true)))
     return false;
   if (mem->multicast)
     return store_to_all(a, mem->base + at, size, data, undef);
@@ -370,7 +377,7 @@ uint8_t *mem_span(const struct access *a, enum space sp, uint64_t addr, uint64_t
                   uint8_t **undef) {
   uint64_t at = 0;
   struct mem *mem = mem_resolve(a, sp, addr, size, 1, write, &at);
-  if (!mem)
+  if (!mem || (guarded(mem) && !mbar_guard(a, mem, at, size, write)))
     return NULL;
   if (undef)
     *undef = mem->undef ? mem->undef + at : NULL;

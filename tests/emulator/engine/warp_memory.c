@@ -3,7 +3,7 @@
  * Memory accesses of a whole warp: what the modifiers mean, the addresses of all lanes,
  * and the one memory they lie in.
  */
-#include "warp_memory.h"
+#include "mbarrier.h"
 
 /* ---- modifiers ------------------------------------------------------------------------ */
 
@@ -116,6 +116,8 @@ static struct mem *candidate(struct warp *w, enum space sp, uint64_t first, bool
     struct cluster *k = w->cta->cluster;
     if (rank >= k->size || k->cta[rank]->exited)
       return NULL;
+    if (k->cta[rank] != w->cta)
+      return NULL; /* lane by lane: peers.c counts the accesses */
     *base += rank << SHARED_RANK_SHIFT;
     return &k->cta[rank]->shared;
   }
@@ -138,6 +140,12 @@ static struct mem *candidate(struct warp *w, enum space sp, uint64_t first, bool
   }
 }
 
+/* Some mbarrier may lie in [from, to) of the CTA's shared memory. */
+static bool mbar_near(const struct cta *c, uint64_t from, uint64_t to) {
+  const struct mbar_table *t = c->mbar;
+  return t && from < t->hi && to > t->lo;
+}
+
 struct mem *warp_resolve(struct warp *w, enum space sp, uint32_t lanes, uint64_t addr[WARP],
                          uint32_t size, bool write) {
   uint64_t lo = UINT64_MAX, hi = 0, bits = 0, base;
@@ -156,6 +164,8 @@ struct mem *warp_resolve(struct warp *w, enum space sp, uint32_t lanes, uint64_t
   }
   struct mem *mem = candidate(w, sp, lo, write, &base);
   if (!mem || bits & (size - 1) || mem->size < size || lo < base || hi - base > mem->size - size)
+    return NULL;
+  if (mem->space == SPACE_shared && mbar_near(mem->cta, lo - base, hi - base + size))
     return NULL;
   for (int l = 0; l < WARP; l++)
     addr[l] -= base;

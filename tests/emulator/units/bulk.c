@@ -113,7 +113,7 @@ static struct bulk_copy *copy_new(struct warp *w, const struct insn *I, int lane
 /* Size 0 copies nothing and signals nothing, but a group it is in stays well formed. */
 static void copy_start(struct bulk_copy *c, uint32_t size) {
   if (c->job.thread)
-    c->job.group = bulk_enter(c->job.thread);
+    c->job.group = bulk_enter(c->job.thread, &c->job.a);
   job_start(&c->job, size, size / 16);
 }
 
@@ -142,6 +142,7 @@ static enum step load_global(struct warp *w, const struct insn *I, uint32_t lane
       c->to = in_rank(to, rank);
       c->mbar = mask_opd ? in_rank(mbar, rank) : mbar;
       c->signals = true;
+      mbar_issued(&c->job.a, c->mbar);
       copy_start(c, size);
     }
   }
@@ -187,6 +188,7 @@ static enum step to_cluster(struct warp *w, const struct insn *I, uint32_t lanes
     c->type = type;
     if (op != MOD_none)
       c->job.write = reduce_write;
+    mbar_issued(&c->job.a, mbar);
     copy_start(c, size);
   }
   return STEP_next;

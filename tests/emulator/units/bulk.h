@@ -12,7 +12,10 @@
 
 struct bulk_thread *bulk_thread(struct warp *w, int lane);
 /* Enters a copy in the thread's open group; the group's number. */
-uint64_t bulk_enter(struct bulk_thread *t);
+uint64_t bulk_enter(struct bulk_thread *t, const struct access *a);
+/* The thread's CTA has exited: its copies must have read their sources, and it must have
+ * waited for that. */
+void bulk_exit(const struct bulk_thread *t);
 /* The copy's source has been read; its writes are done (this also lets go of t). */
 void bulk_read_done(struct bulk_thread *t, uint64_t group);
 void bulk_write_done(struct bulk_thread *t, uint64_t group);

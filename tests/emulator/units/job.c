@@ -17,6 +17,9 @@ struct bulk_thread {
   struct group *group;
   uint64_t first;
   uint32_t count, room;
+  uint64_t waited;    /* the thread knows that groups below have read their sources */
+  uint64_t entered;   /* number of the last group with a copy, from 1 */
+  struct access last; /* that copy */
   uint32_t in_flight; /* copies that still point here */
   bool dead;          /* the CTA is gone */
 };
@@ -44,12 +47,22 @@ void bulk_free(struct bulk_thread *t) {
     bulk_drop(t);
 }
 
-uint64_t bulk_enter(struct bulk_thread *t) {
+uint64_t bulk_enter(struct bulk_thread *t, const struct access *a) {
   struct group *open = &t->group[t->count - 1];
+  t->entered = t->first + t->count;
+  t->last = *a;
   open->reads++;
   open->writes++;
   t->in_flight++;
   return t->first + t->count - 1;
+}
+
+void bulk_exit(const struct bulk_thread *t) {
+  if (t->entered > t->waited)
+    (void)fault(&t->last, CHECK_bounds, "exit-before-copy",
+                "the CTA has exited, and the thread has not waited until this copy had read its "
+                "source: the shared memory may belong to another CTA by then "
+                "(cp.async.bulk.wait_group.read must come before)");
 }
 
 void bulk_read_done(struct bulk_thread *t, uint64_t group) {
@@ -107,6 +120,10 @@ static enum step exec_wait_group(struct warp *w, const struct insn *I, uint32_t 
                         .object = bulk_thread(w, lane),
                         .arg = I->opd[0].imm | (I->mod[0] == MOD_read ? WAIT_READ : 0),
                         .what = I->mod[0] == MOD_read ? "bulk group (source read)" : "bulk group"};
+    struct bulk_thread *t = bulk_thread(w, lane);
+    uint64_t closed = t->first + t->count - 1, newest = I->opd[0].imm;
+    if (closed > newest && closed - newest > t->waited)
+      t->waited = closed - newest;
     if (groups_done(&wait))
       continue;
     warp_wait(w, 1u << lane, wait);

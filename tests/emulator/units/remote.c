@@ -105,6 +105,7 @@ static enum step to_shared(struct warp *w, const struct insn *I, uint32_t lanes,
     s->a.atomic = op != MOD_none;
     s->a.sem = op != MOD_none ? SEM_relaxed : SEM_weak;
     s->a.scope = SCOPE_cluster;
+    mbar_issued(&s->a, mbar);
     event_post(s->a.m, &s->e, LAT_st_async);
   }
   return STEP_next;

@@ -43,9 +43,12 @@ void tcgen05_cta_exit(struct cta *c) {
     return;
   if (u->queue)
     tc_queue_exit(c, u->queue);
-  for (uint32_t i = 0; i < c->nwarp * WARP; i++)
+  for (uint32_t i = 0; i < c->nwarp * WARP; i++) {
+    if (u->bulk[i] && !c->killed)
+      bulk_exit(u->bulk[i]);
     if (u->bulk[i])
       bulk_free(u->bulk[i]);
+  }
   for (uint32_t i = 0; i < c->nwarp; i++)
     if (u->wgmma[i])
       wgmma_free(u->wgmma[i]);

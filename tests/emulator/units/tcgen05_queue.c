@@ -414,6 +414,9 @@ static enum step commit(struct warp *w, const struct insn *I, uint32_t lanes,
   c->op.run = commit_run;
   c->mbar = mbar;
   c->mask = mask_opd ? mask : 1u << (mbar >> SHARED_RANK_SHIFT);
+  for (uint32_t rank = 0; rank < 16; rank++)
+    if (c->mask >> rank & 1 && rank != w->cta->rank) /* a peer must be there when it arrives */
+      mbar_issued(&c->op.a, in_rank(mbar, rank));
   tc_post(&c->op, "tcgen05.commit");
   return STEP_next;
 }
