@@ -554,14 +554,14 @@ static const struct hang hangs[] = {
     {HANG_HEAD "  @%p1 bra OTHER;\n"
                "  bar.sync 1;\n"
                "OTHER: bar.sync 2;\n  ret;\n}\n",
-     "no-progress", "bar.sync 1", "barrier"},
+     "barrier-mismatch", "bar.sync 1", "expects 64 threads, 32 have arrived"},
     {HANG_HEAD "  barrier.cluster.arrive;\n"
                "  @%p1 bra HERE;\n"
                "  barrier.cluster.wait;\n"
                "  barrier.cluster.arrive;\n"
                "  barrier.cluster.wait;\n"
                "HERE: bar.sync 0;\n  ret;\n}\n",
-     "no-progress", "bar.sync 0", "barrier"},
+     "barrier-mismatch", NULL, "barrier"},
     /* threads that meet again and again, and do nothing else */
     {HANG_HEAD "AGAIN: add.u32 %r3, %r3, 1;\n"
                "  bar.sync 0;\n"

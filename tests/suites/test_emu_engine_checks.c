@@ -129,7 +129,7 @@ static const struct broken cases[] = {
     {"barrier-count", "@%p1 bar.sync 1, 64;", "@%p1 bar.sync 1, 32;",
      "  setp.lt.u32 %p1, %r2, 32;\n  setp.ge.u32 %p2, %r2, 32;\n  @%p2 bar.sync 2, 32;\n"
      "  @%p2 bar.arrive 1, 96;\n  bar.sync 3;\n",
-     NULL, 64, 1},
+     NULL, 96, 1},
     {"barrier-id", "barrier.sync %r4;", "barrier.sync %r3;", "  mov.u32 %r4, 16;\n", "", 32, 1},
     {"cluster-wait-without-arrive", "barrier.cluster.wait;", "barrier.cluster.arrive;", "", "", 1,
      1},

@@ -59,8 +59,11 @@ static uint32_t weight(const struct warp *w, uint32_t lanes, bool aligned, bool 
   return (uint32_t)__builtin_popcount(lanes);
 }
 
+static enum step exec_red(struct warp *w, const struct insn *I, uint32_t lanes);
+
 static bool arrive(struct warp *w, const struct insn *I, uint32_t lanes, uint32_t id,
                    uint32_t count, bool has_count, bool aligned) {
+  bool red = I->form->exec == exec_red;
   struct cta *c = w->cta;
   struct named_barrier *b = &c->bar[id];
   struct access a = access_of(w, I, first_lane(lanes));
@@ -75,6 +78,12 @@ static bool arrive(struct warp *w, const struct insn *I, uint32_t lanes, uint32_
               has_count ? count : wanted(c, b)))
       return false;
   }
+  if (b->arrived && b->red != red &&
+      fault(&a, CHECK_cluster, "barrier-mixed",
+            "barrier %u is in use by %s, this arrival is a %s: they must not be mixed", id,
+            b->red ? "barrier.red" : "barrier.sync or .arrive", red ? "red" : "sync or arrive"))
+    return false;
+  b->red = red;
   b->arrived += weight(w, lanes, aligned, has_count);
   barrier_activity(c->grid->dev->m);
   if (b->arrived > wanted(c, b) &&
@@ -90,6 +99,31 @@ static bool arrive(struct warp *w, const struct insn *I, uint32_t lanes, uint32_
 static bool phase_over(const struct wait *wait) {
   const struct named_barrier *b = wait->object;
   return b->phase != wait->arg;
+}
+
+/* Every thread that is left waits at some barrier of the CTA, and none of them completes. */
+static void mismatch(const struct wait *wait, const struct access *who) {
+  const struct cta *c = who->cta;
+  const struct named_barrier *b = wait->object;
+  struct access other = {0};
+  for (uint32_t i = 0; i < c->nwarp; i++) {
+    struct warp *w = &c->warp[i];
+    FOR_LANES(l, w->live) {
+      if (!(w->waiting >> l & 1) || w->wait[l].ready != phase_over)
+        return;
+      if (w->wait[l].object != b && !other.insn)
+        other = access_of(w, &w->fn->insn[w->pc[l]], (int)l);
+    }
+  }
+  struct report r = {.check = CHECK_cluster,
+                     .rule = "barrier-mismatch",
+                     .who = who,
+                     .other = other.insn ? &other : NULL};
+  (void)snprintf(r.text, sizeof r.text,
+                 "barrier %llu expects %u threads, %u have arrived, and all others of the CTA have "
+                 "exited or wait at other barriers",
+                 (unsigned long long)wait->address, wanted(c, b), b->arrived);
+  (void)report(who->m, &r);
 }
 
 /* The identity or count operand, the same in all lanes that arrive together. */
@@ -111,6 +145,9 @@ static bool valid(struct warp *w, const struct insn *I, int lane, uint32_t id, u
   if (has_count && (!count || count % WARP || count > 1024))
     return !fault(&a, CHECK_cluster, "barrier-count",
                   "a thread count of %u: allowed are multiples of 32 up to 1024", count);
+  if (count > w->cta->nwarp * WARP)
+    return !fault(&a, CHECK_cluster, "barrier-count", "a thread count of %u in a CTA of %u warps",
+                  count, w->cta->nwarp);
   return true;
 }
 
@@ -181,10 +218,13 @@ static enum step barrier(struct warp *w, const struct insn *I, uint32_t lanes, e
       continue;
     }
     parked |= group;
-    warp_wait(
-        w, group,
-        (struct wait){
-            .ready = phase_over, .object = b, .arg = phase, .what = "barrier", .address = id});
+    warp_wait(w, group,
+              (struct wait){.ready = phase_over,
+                            .object = b,
+                            .arg = phase,
+                            .stuck = mismatch,
+                            .what = "barrier",
+                            .address = id});
   }
   return parked ? STEP_wait : STEP_next;
 }

@@ -112,6 +112,38 @@ static bool phase_over(const struct wait *wait) {
   return k->bar_phase != wait->arg;
 }
 
+/* Every thread of the cluster that is left waits at this barrier, or in a CTA where all do
+ * at barriers of the CTA. */
+static void mismatch(const struct wait *wait, const struct access *who) {
+  const struct cluster *k = wait->object;
+  struct access other = {0};
+  uint32_t elsewhere = 0;
+  for (uint32_t r = 0; r < k->size; r++) {
+    for (uint32_t i = 0; i < k->cta[r]->nwarp; i++) {
+      struct warp *w = &k->cta[r]->warp[i];
+      FOR_LANES(l, w->live) {
+        if (!(w->waiting >> l & 1))
+          return;
+        bool here = w->wait[l].ready == phase_over;
+        if (!here && strcmp(w->wait[l].what, "barrier") != 0)
+          return;
+        elsewhere += !here;
+        if (!here && !other.insn)
+          other = access_of(w, &w->fn->insn[w->pc[l]], (int)l);
+      }
+    }
+  }
+  struct report rep = {.check = CHECK_cluster,
+                       .rule = "barrier-mismatch",
+                       .who = who,
+                       .other = other.insn ? &other : NULL};
+  (void)snprintf(rep.text, sizeof rep.text,
+                 "barrier.cluster expects %u threads, %u have arrived, and %u of the cluster wait "
+                 "at barriers of their CTA",
+                 k->nthread, k->bar_arrived, elsewhere);
+  (void)report(who->m, &rep);
+}
+
 static enum step exec_wait(struct warp *w, const struct insn *I, uint32_t lanes) {
   struct cluster *k = w->cta->cluster;
   struct simt *s = &w->simt;
@@ -133,6 +165,7 @@ static enum step exec_wait(struct warp *w, const struct insn *I, uint32_t lanes)
             (struct wait){.ready = phase_over,
                           .object = k,
                           .arg = k->bar_phase,
+                          .stuck = mismatch,
                           .what = "barrier.cluster",
                           .address = k->bar_phase});
   return STEP_wait;

@@ -161,6 +161,9 @@ struct wait {
   uint64_t arg;
   uint64_t deadline; /* virtual time at which the wait ends anyway, 0: none */
   bool timed_out;
+  /* Nothing can run any more: reports the cause if it is known better than "it waits".
+   * May be NULL. */
+  void (*stuck)(const struct wait *w, const struct access *who);
   const char *what; /* for the no-progress report: "mbarrier phase" */
   uint64_t address;
 };
@@ -245,6 +248,7 @@ struct named_barrier {
   uint32_t arrived;
   uint64_t phase;           /* completions so far */
   bool all;                 /* expected: all threads of the CTA that have not exited */
+  bool red;                 /* the arrivals so far are barrier.red */
   uint32_t popc, and_, or_; /* barrier.red: of the arrivals so far */
   struct {
     uint32_t popc, and_, or_;

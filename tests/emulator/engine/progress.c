@@ -3,7 +3,7 @@
  * The report when nothing can make progress: what every warp waits for, alike ones
  * together, with the line, so that a hang on hardware is a text here.
  */
-#include "internal.h"
+#include "mbarrier.h"
 
 #include <stdarg.h>
 
@@ -153,6 +153,17 @@ static void report_divergence(struct machine *m, const struct stuck *s) {
   (void)report(m, &r);
 }
 
+/* What those who wait there know of the cause. */
+static void report_cause(struct machine *m, const struct stuck *s) {
+  report_divergence(m, s);
+  int lane = first_lane(s->lanes);
+  const struct wait *wait = &s->warp->wait[lane];
+  if (!(s->warp->waiting >> lane & 1) || !wait->stuck)
+    return;
+  struct access a = access_of(s->warp, s->insn, lane);
+  wait->stuck(wait, &a);
+}
+
 void report_no_progress(struct machine *m) {
   struct stuck groups[GROUPS];
   uint32_t n = 0, more = 0;
@@ -176,13 +187,19 @@ void report_no_progress(struct machine *m) {
         s->warps, s->ctas, s->what);
     if (s->address || s->polls) /* an mbarrier may be at 0 of shared memory */
       add(&t, " (0x%llx)", (unsigned long long)s->address);
+    if (!strncmp(s->what, "mbarrier", 8)) {
+      char state[128];
+      mbar_describe(s->warp->cta, (uint32_t)(s->address & low_mask(SHARED_RANK_SHIFT)), state,
+                    sizeof state);
+      add(&t, "%s", state);
+    }
     add(&t, "; first: CTA (%u,%u,%u) warp %u lanes 0x%08x\n", s->first_cta->ctaid[0],
         s->first_cta->ctaid[1], s->first_cta->ctaid[2], s->first_warp, s->lanes);
   }
   if (more)
     add(&t, "  and %u more\n", more);
   for (uint32_t i = 0; i < n; i++)
-    report_divergence(m, &groups[i]);
+    report_cause(m, &groups[i]);
   struct access a;
   struct report r = {.check = CHECK_progress, .rule = "no-progress"};
   if (n) {

@@ -22,6 +22,7 @@ struct tmem {
   struct taken {                            /* by this thread at this instruction */
     const struct insn *insn;
     uint32_t warp, lane;
+    uint32_t first, count; /* the columns of the allocation */
   } taken[TMEM_COLUMNS];
 };
 struct tmem *tmem_of(struct cta *c);

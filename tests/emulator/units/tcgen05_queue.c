@@ -219,13 +219,18 @@ static bool holders(const struct tmem *t, const struct cta *self, char *text, si
   return others;
 }
 
+static void never_room(const struct wait *wait, const struct access *who) {
+  (void)fault(who, CHECK_tcgen05, "tmem-alloc-never", "%llu columns can never be had: %s",
+              (unsigned long long)wait->arg, wait->what);
+}
+
 static void take(struct tmem *t, const struct access *a, uint32_t at, uint32_t n) {
   struct cta *c = a->cta;
   uint64_t junk = draw(c->grid->dev->m, LAT_tcgen05) | 1;
   bool track = check_on(c->grid->dev->m, CHECK_undef);
   for (uint32_t i = at; i < at + n; i++) {
     t->owner[i] = c;
-    t->taken[i] = (struct taken){a->insn, a->warp, a->lane};
+    t->taken[i] = (struct taken){a->insn, a->warp, a->lane, at, n};
   }
   for (uint32_t lane = 0; lane < TMEM_LANES; lane++)
     for (uint32_t i = at; i < at + n; i++) {
@@ -275,8 +280,10 @@ static enum step exec_alloc(struct warp *w, const struct insn *I, uint32_t lanes
                  q->waiting);
       return STEP_fault;
     }
-    warp_wait(w, lanes,
-              (struct wait){.ready = has_room, .object = t, .arg = n, .what = q->waiting});
+    warp_wait(
+        w, lanes,
+        (struct wait){
+            .ready = has_room, .object = t, .arg = n, .stuck = never_room, .what = q->waiting});
     return STEP_wait;
   }
   take(t, &a, at, n);
@@ -300,6 +307,11 @@ static enum step exec_dealloc(struct warp *w, const struct insn *I, uint32_t lan
     return STEP_fault;
   }
   if (!tmem_owned(&a, c, "tcgen05.dealloc", at, n))
+    return STEP_fault;
+  if (t->owner[at] == c && (t->taken[at].first != at || t->taken[at].count != n) &&
+      fault(&a, CHECK_tcgen05, "tmem-dealloc",
+            "%u columns from %u on are no allocation: that has %u columns from %u on", n, at,
+            t->taken[at].count, t->taken[at].first))
     return STEP_fault;
   const struct tc_op *p = tc_in_flight(tc_queue(c), ~(1u << TC_OP_commit), at, n);
   if (p) {
