@@ -5,6 +5,7 @@
 #   this file               targets, and the variables a user may set
 #   scripts/mk/kernels.mk   ptx/ -> .ptx -> .cubin -> bundle
 #   scripts/mk/programs.mk  libraries, command line, emulated driver, test programs
+#   scripts/mk/gpu.mk       what runs on a machine with GPUs
 #   scripts/mk/lint.mk      format, clang-tidy, warnings as errors, separation
 #   scripts/mk/rules.mk     the rule pairs of the emulated driver
 #
@@ -39,7 +40,7 @@ VERSION = $(call VERSION_PART,MAJOR).$(call VERSION_PART,MINOR).$(call VERSION_P
 
 # ---- targets that need no tools ----------------------------------------------
 
-NO_SETUP := help clean uninstall check-gpu gpu-kit sanitize bench record-gpu conformance \
+NO_SETUP := help clean uninstall conformance \
   mutate fuzz regen-ptx review
 
 .PHONY: help
@@ -58,7 +59,7 @@ uninstall: ## Remove what install put under PREFIX
 	rm -f $(INSTALLED)
 
 # Not there yet: say so, and fail.
-LATER := check-gpu gpu-kit sanitize bench record-gpu conformance mutate fuzz regen-ptx review
+LATER := conformance mutate fuzz regen-ptx review
 .PHONY: $(LATER)
 $(LATER):
 	@echo "make $@: not part of this version yet" >&2; exit 1
@@ -73,6 +74,7 @@ include $(BUILD)/kernels.mk
 include scripts/mk/kernels.mk
 include scripts/mk/programs.mk
 include scripts/mk/lint.mk
+include scripts/mk/gpu.mk
 include scripts/mk/rules.mk
 
 # Run at every start: config.mk is only touched when something changed.

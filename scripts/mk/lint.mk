@@ -68,7 +68,7 @@ $(LINT)/separation.ok: $(BUILD)/tests/libsupport.a $(BUILD)/emu/libemulator.a sc
 # ---- sanitizers --------------------------------------------------------------
 
 # Suites that only start other programs have nothing for the sanitizers.
-ASAN_PROGRAMS := $(filter-out %/test_model %/test_templates %/test_mailbox_mpi,$(SUITES:%=$(BUILD)/asan/tests/%))
+ASAN_PROGRAMS := $(filter-out %/test_model %/test_templates %/test_mailbox_mpi %/test_gpu_programs,$(SUITES:%=$(BUILD)/asan/tests/%))
 
 .PHONY: asan-sample
 asan-sample: $(ASAN_PROGRAMS) $(BUILD)/asan/bin/barewarp $(BUILD)/asan/emu/libcuda.so.1 $(BUNDLE) $(TEST_BUNDLE)

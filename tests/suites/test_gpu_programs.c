@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The programs that are made for machines with GPUs (tests/gpu), on a small emulated Hopper:
+ * that they run to their end, and that they see what they are there to see.
+ */
+#include "harness/command.h"
+#include "harness/kernel.h"
+#include "harness/random.h"
+#include "harness/suite.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char folder[PATH_MAX], program[PATH_MAX], output[1 << 16];
+
+#define RUN(...) bwt_command(output, sizeof output, __VA_ARGS__)
+
+static void assert_says(int status, int want, const char *words) {
+  ck_assert_msg(status == want, "exit status %d, not %d:\n%s", status, want, output);
+  ck_assert_msg(strstr(output, words) != NULL, "\"%s\" is not in:\n%s", words, output);
+}
+
+static void setup(void) {
+  bwt_folder_make(folder);
+  ck_assert_msg(bwt_build_file("gpu/mailbox_run", program), "no gpu/mailbox_run in the build");
+  setenv("EMU_ARCH", "sm_90", 1);
+  setenv("EMU_CHECKS", "bounds", 1);
+}
+
+static void teardown(void) {
+  bwt_folder_remove(folder);
+}
+
+#define SMALL "--steps 20 --shard 16 --latent 3584 --rows 2"
+
+/* _i: the seed's lowest bit decides whether readers wait before they poll. */
+START_TEST(mailbox_run) {
+  static const char *const ways[] = {"--ranks 2", "--ranks 3 --processes"};
+  setup();
+  assert_says(RUN("'%s' " SMALL " %s --seed %" PRIu64, program, ways[_i],
+                  (bwt_run_seed() >> 1 & ~(uint64_t)1) | (unsigned)_i),
+              0, _i == 0 ? "\n2 passed, 0 failed\n" : "\n3 passed, 0 failed\n");
+  ck_assert_ptr_nonnull(strstr(output, "30 steps, "));
+  ck_assert_ptr_nonnull(strstr(output, "mailbox empty again"));
+  teardown();
+}
+END_TEST
+
+/* Rows that are not what the check expects: one other bit in the rule that makes them. */
+START_TEST(mailbox_run_sees_wrong_rows) {
+  setup();
+  assert_says(RUN("cp tests/kernels/*.ptx '%s' && sed -i 's/0x85ebca77/0x85ebca75/' "
+                  "'%s/make_rows.ptx' && BW_KERNELS='%s' '%s' " SMALL " --ranks 2 --seed 3",
+                  folder, folder, folder, program),
+              1, "words are wrong");
+  ck_assert_ptr_nonnull(strstr(output, "0 passed, 2 failed"));
+  teardown();
+}
+END_TEST
+
+START_TEST(mailbox_run_refuses) {
+  setup();
+  assert_says(RUN("'%s' --ranks 17", program), 2, "--ranks is '17', must be 1..16");
+  assert_says(RUN("'%s' --rows 9", program), 2, "--rows is '9'");
+  assert_says(RUN("'%s' --ranks 2 --latent 300", program), 1, "latent_dim is 300");
+  teardown();
+}
+END_TEST
+
+int main(void) {
+  const struct bwt_test tests[] = {
+      BWT_LOOP("mailbox_run", mailbox_run, 0, 2, 120),
+      BWT_TEST("mailbox_run", mailbox_run_sees_wrong_rows, 120),
+      BWT_TEST("mailbox_run", mailbox_run_refuses, 60),
+  };
+  return bwt_suite_main("gpu_programs", tests, BWT_COUNT(tests));
+}
