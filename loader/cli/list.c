@@ -83,7 +83,7 @@ int cli_list_kernels(int argc, char **argv) {
     status = cli_error(argv[0], "the JSON could not be written");
   else if (json)
     putchar('\n');
-  else if (shown == 0)
+  if (status == CLI_OK && shown == 0) /* an empty array, too */
     status = cli_error(argv[0], "no specialization of the bundle matches");
   json_decref(array);
   bw_bundle_close(bundle);

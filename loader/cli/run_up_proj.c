@@ -144,8 +144,8 @@ static bool make_rank(job *j, uint32_t r) {
   return ok;
 }
 
-/* All producers first, and readers only when their own has ended: on one device they must not
- * take the place of a producer, and a single step has nothing to overlap with. */
+/* All producers first.  On one device readers start only when their own has ended: they must
+ * not take the place of another rank's producer. */
 static bool step(job *j) {
   const double start = bwt_mail_now();
   for (uint32_t r = 0; r < j->tp; r++) {
@@ -159,7 +159,7 @@ static bool step(job *j) {
   }
   for (uint32_t r = 0; r < j->tp; r++) {
     const bw_lamport_copy_args args = {
-        .out = j->rank[r].out, .rows = j->in->rows, .flags = BW_LAUNCH_NO_PDL};
+        .out = j->rank[r].out, .rows = j->in->rows, .flags = j->one_device ? BW_LAUNCH_NO_PDL : 0};
     if (bw_lamport_copy_launch(j->rank[r].mailbox, &args, j->rank[r].stream) != BW_OK)
       return cli_library_error("run") == CLI_OK;
   }

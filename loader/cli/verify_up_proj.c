@@ -234,6 +234,7 @@ static int run_parsed(const options *o, cases *all, const char *command) {
   bw_bundle *bundle = NULL;
   if (bw_bundle_open(o->path, &bundle) != BW_OK)
     return cli_library_error(command);
+  bwt_replay_bundle(o->path);
   cli_choice choice;
   cli_choose_driver(bundle, o->driver, &choice);
   const int status = verify(all, bundle, &choice);

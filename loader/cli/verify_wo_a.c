@@ -150,6 +150,7 @@ static int run_command(int argc, char **argv) {
   bw_bundle *bundle = NULL;
   if (bw_bundle_open(path, &bundle) != BW_OK)
     return cli_library_error(argv[0]);
+  bwt_replay_bundle(path);
   cli_choice choice;
   cli_choose_driver(bundle, driver, &choice);
   const int status = verify(&all, bundle, &choice);

@@ -22,7 +22,6 @@ enum { STREAMS = 4, DEVICES = 16, NAMES = 64 };
 
 /* What harness/driver.h does not have. */
 #define MORE_CALLS(X)                                                                              \
-  X(MemsetD8, cuMemsetD8_v2)                                                                       \
   X(CtxEnablePeerAccess, cuCtxEnablePeerAccess)                                                    \
   X(TensorMapEncodeTiled, cuTensorMapEncodeTiled)                                                  \
   X(MemCreate, cuMemCreate)                                                                        \
@@ -111,13 +110,12 @@ static bool enter(struct rig *r, unsigned device) {
 static bool fill(struct rig *r, const struct named *n, enum rule_fill how) {
   if (how == RULE_none)
     return true;
-  if (how == RULE_zero)
-    return prepare(r, n->name, r->MemsetD8(n->address, 0, n->bytes));
-  uint32_t *words = malloc(n->bytes + 4);
+  uint32_t *words = calloc(1, n->bytes + 4);
   if (words == NULL)
     return wrong(r, "no memory", n->name);
-  for (uint64_t i = 0; i * 4 < n->bytes; i++)
+  for (uint64_t i = 0; how == RULE_index && i * 4 < n->bytes; i++)
     words[i] = (uint32_t)i;
+  /* A copy, for it is over when the call is: no stream waits for a fill. */
   CUresult result = r->d.MemcpyHtoD(n->address, words, n->bytes);
   free(words);
   return prepare(r, n->name, result);

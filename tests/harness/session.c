@@ -81,6 +81,18 @@ void bwt_session_close(struct bwt_session *s) {
   release_report(s);
 }
 
+static char replay_bundle[PATH_MAX];
+
+void bwt_replay_bundle(const char *path) {
+  snprintf(replay_bundle, sizeof replay_bundle, "%s", path != NULL ? path : "");
+}
+
+void bwt_replay_options(const struct bwt_session *s, struct bwt_text *command) {
+  bwt_say(command, " --driver %s", s->driver.emulated ? "emu" : "cuda");
+  if (*replay_bundle != '\0')
+    bwt_say(command, " --bundle '%s'", replay_bundle);
+}
+
 size_t bwt_session_report(struct bwt_session *s, struct bwt_text *text) {
   FILE *file = s->report[0] != '\0' ? fopen(s->report, "r") : NULL;
   if (file == NULL)

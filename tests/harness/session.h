@@ -28,6 +28,12 @@ bool bwt_session_open(struct bwt_session *s, const char *which, bw_bundle *bundl
                       struct bwt_text *why);
 void bwt_session_close(struct bwt_session *s);
 
+/* The file that the bundles of sessions come from, NULL: the embedded one. */
+void bwt_replay_bundle(const char *path);
+/* Appends what a command needs to replay a case with this driver and that bundle:
+ * " --driver emu --bundle 'FILE'". */
+void bwt_replay_options(const struct bwt_session *s, struct bwt_text *command);
+
 /* Appends what the emulator reported since the last call, one JSON object a line.
  * Returns how many. */
 size_t bwt_session_report(struct bwt_session *s, struct bwt_text *text);

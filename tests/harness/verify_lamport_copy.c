@@ -46,9 +46,9 @@ static void start(struct run *run) {
   struct bwt_mail_overrides o = overrides(&run->c);
   bwt_mail_result_start(run->result, run->ranks, &o);
   bwt_say(&run->result->replay,
-          "build/bin/barewarp verify lamport_copy --rows %u --tp %u --hidden %u --seed %llu%s",
-          run->c.rows, run->c.tp_size, run->c.hidden, (unsigned long long)run->c.seed,
-          run->ranks->session.driver.emulated ? " --driver emu" : " --driver cuda");
+          "build/bin/barewarp verify lamport_copy --rows %u --tp %u --hidden %u --seed %llu",
+          run->c.rows, run->c.tp_size, run->c.hidden, (unsigned long long)run->c.seed);
+  bwt_replay_options(&run->ranks->session, &run->result->replay);
 }
 
 /* ---- set-up ------------------------------------------------------------------------------ */

@@ -55,10 +55,10 @@ static void start(struct run *run) {
   bwt_mail_result_start(run->result, run->ranks, &o);
   bwt_say(&run->result->replay,
           "build/bin/barewarp verify up_proj --rows %u --tp %u --rank %u --latent %u --hidden %u "
-          "--mode %s --seed %llu%s",
+          "--mode %s --seed %llu",
           c->rows, c->tp_size, c->rank, c->latent_dim, c->hidden, bwt_mode_name(c->mode),
-          (unsigned long long)c->seed,
-          run->ranks->session.driver.emulated ? " --driver emu" : " --driver cuda");
+          (unsigned long long)c->seed);
+  bwt_replay_options(&run->ranks->session, &run->result->replay);
 }
 
 /* ---- operands ------------------------------------------------------------------------ */

@@ -82,9 +82,9 @@ static void write_replay(const struct bwt_session *s, const struct bwt_wo_a_case
     bwt_say(t, "BW_CASE=%s ", o.chars + 1);
   bwt_say(t,
           "build/bin/barewarp verify wo_a --tokens %u --groups %u --heads-per-group %u "
-          "--lora-rank %u --seed %llu%s",
-          c->tokens, c->groups, c->heads_per_group, c->lora_rank, (unsigned long long)c->seed,
-          s->driver.emulated ? " --driver emu" : " --driver cuda");
+          "--lora-rank %u --seed %llu",
+          c->tokens, c->groups, c->heads_per_group, c->lora_rank, (unsigned long long)c->seed);
+  bwt_replay_options(s, t);
 }
 
 /* ---- results -------------------------------------------------------------------- */

@@ -86,6 +86,10 @@ START_TEST(list_counts) {
           "print(len(a), a[0][\"key\"], a[0][\"threads\"])'",
           program),
       0, "4 t1x1f_h1 128");
+  /* Nothing matches: an error in either form. */
+  assert_says(RUN("'%s' list --arch sm_80", program), 1, "no specialization of the bundle matches");
+  assert_says(RUN("'%s' list --json --arch sm_80", program), 1,
+              "no specialization of the bundle matches");
   teardown();
 }
 END_TEST
@@ -165,6 +169,14 @@ START_TEST(verify_mailbox) {
       RUN("'%s' verify up_proj --rows 1 --tp 1 --mode local --latent 1000 --hidden 64", program), 1,
       "\n0 passed, 1 failed\n");
   ck_assert_ptr_nonnull(strstr(output, "latent_dim is 1000"));
+  ck_assert_ptr_null(strstr(output, "--bundle")); /* in the command that replays the case */
+  char bundle[PATH_MAX], wanted[PATH_MAX + 32];
+  ck_assert(bwt_build_file("barewarp.bundle", bundle));
+  snprintf(wanted, sizeof wanted, " --bundle '%s'\n", bundle);
+  assert_says(RUN("'%s' verify up_proj --rows 1 --tp 1 --mode local --latent 1000 --hidden 64 "
+                  "--bundle '%s'",
+                  program, bundle),
+              1, wanted);
   if (bwt_on_gpu()) {
     teardown();
     return;

@@ -21,6 +21,7 @@ static struct bwt_session session;
 
 static void open_bundle(const char *path) {
   struct bwt_text why = {0};
+  bwt_replay_bundle(path);
   ck_assert_msg(bw_bundle_open(path, &bundle) == BW_OK, "%s", bw_last_error());
   ck_assert_msg(bwt_session_open(&session, NULL, bundle, &why), "%s", why.chars);
 }

@@ -71,7 +71,7 @@ struct report {
   uint8_t space;
   uint64_t address;
   const struct access *other; /* the conflicting side, or NULL */
-  char text[2048];            /* what happened and what ordering or value was missing */
+  char text[8192];            /* what happened and what ordering or value was missing */
 };
 /* Prints text and JSON line, remembers it in the grid, ends the launch unless told
  * to go on; returns true when execution must stop (the caller returns STEP_fault). */

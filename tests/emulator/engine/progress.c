@@ -4,6 +4,7 @@
  * together, with the line, so that a hang on hardware is a text here.
  */
 #include "mbarrier.h"
+#include "polled.h"
 
 #include <stdarg.h>
 
@@ -18,12 +19,14 @@ struct stuck {
   const struct cta *last_cta, *first_cta;
   uint32_t first_warp, lanes;
   bool polls; /* address */
+  bool spins; /* in a loop that reads at insn */
   uint64_t address;
   struct warp *warp;
+  struct polled polled;
 };
 
 struct text {
-  char at[8192];
+  char at[16384];
   size_t n;
 };
 
@@ -73,6 +76,7 @@ static void describe(struct warp *w, int lane, struct stuck *s) {
   s->address = w->wait[lane].address;
   if (w->wait[lane].ready == spin_ready) {
     s->insn = polled(w, lane);
+    s->spins = true;
     s->what = "memory to change: it polls";
     s->address = 0;
     for (unsigned i = 0; i < s->insn->nopd; i++) {
@@ -89,7 +93,8 @@ static void collect_warp(struct warp *w, struct stuck *groups, uint32_t *n, uint
   uint32_t idle = w->waiting | w->simt.held, left = w->live;
   while (left) {
     int l = first_lane(left);
-    struct stuck s = {0};
+    static struct stuck s, t;
+    s = (struct stuck){0};
     uint32_t same = 0;
     if (idle >> l & 1) {
       describe(w, l, &s);
@@ -99,7 +104,6 @@ static void collect_warp(struct warp *w, struct stuck *groups, uint32_t *n, uint
       s.what = "nothing: it runs in a loop that writes nothing";
     }
     FOR_LANES(k, left) {
-      struct stuck t = {0};
       if ((idle >> k & 1) != (idle >> l & 1))
         continue;
       if (idle >> k & 1) {
@@ -129,6 +133,8 @@ static void collect_warp(struct warp *w, struct stuck *groups, uint32_t *n, uint
       g->lanes = same;
     }
     g->warps++;
+    if (s.spins && check_on(w->cta->grid->dev->m, CHECK_mailbox))
+      polled_add(&g->polled, w, s.insn, same);
     if (g->last_cta != w->cta) {
       g->last_cta = w->cta;
       g->ctas++;
@@ -153,9 +159,33 @@ static void report_divergence(struct machine *m, const struct stuck *s) {
   (void)report(m, &r);
 }
 
+/* Lanes stand at an instruction that needs the others of their warp, and one of those polls
+ * for what now never comes. */
+static void report_poll_holds(struct machine *m, const struct stuck *s) {
+  struct warp *w = s->warp;
+  const int held = first_lane(s->lanes);
+  if (!(w->simt.held >> held & 1))
+    return;
+  FOR_LANES(l, w->live & w->waiting) {
+    if (w->wait[l].ready != spin_ready)
+      continue;
+    struct access here = access_of(w, s->insn, held);
+    struct access there = access_of(w, polled(w, (int)l), (int)l);
+    struct report r = {
+        .check = CHECK_mailbox, .rule = "poll-holds-warp", .who = &here, .other = &there};
+    (void)snprintf(r.text, sizeof r.text,
+                   "lanes 0x%08x of the warp stand at an instruction that needs lane %d too, which "
+                   "polls: only what polls without the lanes of its warp may go on by itself",
+                   s->lanes, (int)l);
+    (void)report(m, &r);
+    return;
+  }
+}
+
 /* What those who wait there know of the cause. */
 static void report_cause(struct machine *m, const struct stuck *s) {
   report_divergence(m, s);
+  report_poll_holds(m, s);
   int lane = first_lane(s->lanes);
   const struct wait *wait = &s->warp->wait[lane];
   if (!(s->warp->waiting >> lane & 1) || !wait->stuck)
@@ -165,7 +195,7 @@ static void report_cause(struct machine *m, const struct stuck *s) {
 }
 
 void report_no_progress(struct machine *m) {
-  struct stuck groups[GROUPS];
+  static struct stuck groups[GROUPS];
   uint32_t n = 0, more = 0;
   static struct text t;
   t.n = 0;
@@ -195,6 +225,7 @@ void report_no_progress(struct machine *m) {
     }
     add(&t, "; first: CTA (%u,%u,%u) warp %u lanes 0x%08x\n", s->first_cta->ctaid[0],
         s->first_cta->ctaid[1], s->first_cta->ctaid[2], s->first_warp, s->lanes);
+    t.n += polled_write(&groups[i].polled, m, t.at + t.n, sizeof t.at - t.n);
   }
   if (more)
     add(&t, "  and %u more\n", more);

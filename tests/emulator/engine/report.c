@@ -12,7 +12,7 @@ static const char *const group_names[] = {"?",       "bounds",  "undef",    "rac
                                           "cluster", "mailbox", "progress"};
 /* After this many, repeats of a rule at an instruction are only counted. */
 #define SAME_SHOWN 4
-#define TEXT_SIZE  4096
+#define TEXT_SIZE  12288
 
 bool check_on(const struct machine *m, enum check c) {
   return m->checks >> c & 1;
