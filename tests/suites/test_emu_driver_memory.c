@@ -185,6 +185,7 @@ START_TEST(two_devices) {
   run("wait_flag", p, 3, NULL); /* device 0 polls what device 1 writes */
   OK(cuCtxSetCurrent(b));
   OK(cuMemAlloc(&q, 4));
+  OK(cuCtxEnablePeerAccess(a, 0));
   run("put", p, 3, NULL);
   OK(cuCtxSynchronize());
   OK(cuCtxSetCurrent(a));
@@ -341,6 +342,9 @@ START_TEST(multicast_without_multimem) {
   for (int d = 0; d < 2; d++)
     OK(cuMulticastBindMem(mc, 0, memory[d], 0, SIZE, 0));
   all = map(mc, 0);
+  const CUmemAccessDesc other = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1},
+                                 .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  OK(cuMemSetAccess(all, SIZE, &other, 1));
   OK(cuCtxSynchronize());
   ck_assert_int_eq(barewarp_emulated_configure("checks", "none"), 1);
   run("put", all + 12, 6, NULL);

@@ -104,6 +104,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
 
 static void primary_drop(CUdevice dev) {
   context_free(driver.primary[dev]);
+  driver.m->dev[dev].peers = 0;
   driver.primary[dev] = NULL;
 }
 

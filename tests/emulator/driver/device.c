@@ -313,6 +313,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
   if (guard.ctx->peers & bit)
     return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
   guard.ctx->peers |= bit;
+  device_of(guard.ctx)->peers |= bit;
   return CUDA_SUCCESS;
 }
 
@@ -324,5 +325,6 @@ CUresult cuCtxDisablePeerAccess(CUcontext peer) {
   if (!(guard.ctx->peers & bit))
     return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
   guard.ctx->peers &= ~bit;
+  device_of(guard.ctx)->peers &= ~bit;
   return CUDA_SUCCESS;
 }

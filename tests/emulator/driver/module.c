@@ -129,6 +129,7 @@ static CUresult place(struct CUmod_st *m) {
     if (!at)
       return CUDA_ERROR_OUT_OF_MEMORY;
     m->var[i] = at->mem;
+    at->mem->constant = ptx->var[i].space == SPACE_const;
     ptx->var[i].address = at->mem->base;
   }
   ptx_place(ptx);

@@ -385,6 +385,8 @@ static CUresult set_access(struct mapping *m, void *arg) {
   m->access = desc->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ? m->access & ~bit : m->access | bit;
   if (m->of->multicast) {
     set_view(m);
+    if (m->view)
+      m->view->reach = m->access;
     return CUDA_SUCCESS;
   }
   if (!m->access && m->memory) {
@@ -403,6 +405,8 @@ static CUresult set_access(struct mapping *m, void *arg) {
       return CUDA_ERROR_OUT_OF_MEMORY;
     }
   }
+  if (m->memory)
+    m->memory->mem->reach = m->access;
   return CUDA_SUCCESS;
 }
 

@@ -105,6 +105,10 @@ struct mem {
   uint8_t space;
   bool freed;
   bool multicast; /* no bytes of its own: addresses of a multicast object */
+  bool mapped;    /* accessible to the devices of reach, else to its own and those peers of
+                     it for which device.peers says so */
+  uint32_t reach; /* bit per device */
+  bool constant;  /* .const: kernels may not write it */
   struct device *dev;
   struct cta *cta;
   const char *what; /* for reports: "cuMemAlloc #12", "shared of CTA 3" */
@@ -345,6 +349,7 @@ struct device {
   uint64_t memory;    /* bytes of device memory that it claims */
   uint64_t allocated; /* bytes of live allocations */
   uint64_t next_address;
+  uint32_t peers; /* bit per device whose memory it may access */
 };
 
 /* ---- asynchronous work ---------------------------------------------------------- */

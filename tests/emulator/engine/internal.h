@@ -119,6 +119,10 @@ void report_no_progress(struct machine *m);
 
 /* memory.c */
 struct mem *global_near(struct machine *m, uint64_t addr);
+static inline bool mem_reachable(const struct device *d, const struct mem *mem) {
+  return mem->mapped ? mem->reach >> d->ordinal & 1
+                     : mem->dev == d || d->peers >> mem->dev->ordinal & 1;
+}
 bool store_defined(const struct access *a, const struct mem *mem, uint64_t addr);
 
 /* Every access passes here, after it was resolved: where checks that compare accesses

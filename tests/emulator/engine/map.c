@@ -29,6 +29,8 @@ struct mem *global_map(struct device *d, uint64_t base, uint64_t size, uint8_t *
   mem->undef = undef;
   mem->space = SPACE_global;
   mem->dev = d;
+  mem->mapped = true;
+  mem->reach = UINT32_MAX;
   mem->what = mem->name = strdup(what);
   uint32_t i = 0;
   while (i < s->global_n && s->global[i]->base <= base)

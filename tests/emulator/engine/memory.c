@@ -192,6 +192,13 @@ static struct mem *resolve_global(const struct access *a, enum space sp, uint64_
     return bad_address(a, sp, addr, "use-after-free",
                        "%s of %llu bytes at %s + %llu, which was freed", verb,
                        (unsigned long long)size, mem->what, (unsigned long long)*offset);
+  if (a->insn && !mem_reachable(a->dev, mem))
+    return bad_address(a, sp, addr, "no-access",
+                       "%s of %llu bytes at %s of device %d, to which device %d has no access",
+                       verb, (unsigned long long)size, mem->what, mem->dev->ordinal,
+                       a->dev->ordinal);
+  if (write && mem->constant && a->insn)
+    return bad_address(a, sp, addr, "wrong-space", "write to %s, which is constant", mem->what);
   if (size > mem->size - *offset)
     return bad_address(a, sp, addr, "oob-global",
                        "%s of %llu bytes at %s + %llu runs past its end (%llu bytes)", verb,

@@ -130,10 +130,12 @@ static struct mem *candidate(struct warp *w, enum space sp, uint64_t first, bool
     struct mem *mem = w->simt.near;
     if (!mem || mem->freed || first - mem->base >= mem->size) {
       mem = global_find(g->dev->m, first);
-      if (!mem || mem->freed || mem->multicast)
+      if (!mem || mem->freed || mem->multicast || !mem_reachable(g->dev, mem))
         return NULL; /* the slow way says what is wrong, or does what is special */
       w->simt.near = mem;
     }
+    if (write && mem->constant)
+      return NULL;
     *base = mem->base;
     return mem;
   }
