@@ -141,7 +141,7 @@ record() {
 bench() {
   local count family
   count=$(gpus)
-  for family in wo_a up_proj lamport_copy step host; do
+  for family in wo_a up_proj lamport_copy step layers host; do
     say "bench $family"
     if bin/barewarp bench "$family" --json >"$OUT/$family.json"; then pass; else fail "bench $family"; fi
   done

@@ -163,8 +163,10 @@ static bool place_ranks(bench *b, bench_mail *m) {
 static void choose_counts(const bench *b, bench_mail *m) {
   enum { LONG = 192, SHORT = 64 }; /* few, where each step needs a mailbox */
   const bool own_box = m->c.consumers && m->c.mode == BW_MAILBOX_LOCAL;
-  m->layers = bench_rotation(b, (size_t)m->shard * m->c.latent_dim * 2);
-  m->launches = bench_launches(b, own_box ? SHORT : LONG, m->c.producers ? m->layers : 1);
+  m->layers = m->c.steps ? m->c.steps : bench_rotation(b, (size_t)m->shard * m->c.latent_dim * 2);
+  m->launches = m->c.steps
+                    ? m->c.steps
+                    : bench_launches(b, own_box ? SHORT : LONG, m->c.producers ? m->layers : 1);
   m->boxes = own_box ? m->launches : 1;
   m->plans = !m->c.producers ? 0 : own_box ? m->launches : m->layers;
 }
@@ -245,4 +247,15 @@ bool bench_mail_refill(bench *b, bench_mail *m, uint32_t r, CUstream stream) {
       return false;
   }
   return true;
+}
+
+double bench_mail_bytes(const bench_mail_case *c, uint32_t rows) {
+  const uint32_t columns = c->hidden / c->tp_size;
+  const double shard = columns, m = rows;
+  /* Weights, latent and shared in, columns out to every rank that the mode stores to. */
+  const double stores = c->mode == BW_MAILBOX_PEERS ? c->tp_size : 1;
+  const double produced =
+      shard * c->latent_dim * 2 + m * c->latent_dim * 2 + m * shard * 2 + m * shard * 2 * stores;
+  /* Words in, out and empty again. */
+  return (c->producers ? produced : 0) + (c->consumers ? m * c->hidden * 2 * 3 : 0);
 }

@@ -17,6 +17,7 @@ typedef struct bench_mail_case {
   uint32_t max_rows;
   bw_mailbox_mode mode; /* local or peers */
   uint32_t mailbox_flags;
+  uint32_t steps; /* of a chain, each with weights of its own; 0: as bench_launches says */
   bool producers; /* up_proj has its part */
   bool consumers; /* lamport_copy has its part */
 } bench_mail_case;
@@ -49,6 +50,8 @@ bool bench_mail_produce(bench *b, bench_mail *m, uint32_t r, uint32_t number,
                         const struct bench_way *way, CUstream stream);
 bool bench_mail_consume(bench *b, bench_mail *m, uint32_t r, uint32_t number,
                         const struct bench_way *way, CUstream stream);
+/* What a step's kernels must read and write. */
+double bench_mail_bytes(const bench_mail_case *c, uint32_t rows);
 /* Fills every ring of rank r with what the other ranks would have stored; nothing where they
  * do store. */
 bool bench_mail_refill(bench *b, bench_mail *m, uint32_t r, CUstream stream);

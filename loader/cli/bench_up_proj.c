@@ -97,17 +97,6 @@ static bool has_floor(bench *b, const bench_mail_case *c, uint32_t rows, bool *o
   return *ok;
 }
 
-static double case_bytes(const bench_mail_case *c, uint32_t rows) {
-  const uint32_t columns = c->hidden / c->tp_size;
-  const double shard = columns, m = rows;
-  /* Weights, latent and shared in, columns out to every rank that the mode stores to. */
-  const double stores = c->mode == BW_MAILBOX_PEERS ? c->tp_size : 1;
-  const double produced =
-      shard * c->latent_dim * 2 + m * c->latent_dim * 2 + m * shard * 2 + m * shard * 2 * stores;
-  /* Words in, out and empty again. */
-  return (c->producers ? produced : 0) + (c->consumers ? m * c->hidden * 2 * 3 : 0);
-}
-
 static bool bench_case(bench *b, const kind *k, const bench_mail_case *c, const cli_list *rows) {
   static bench_time times[512][BENCH_WAYS];
   uint32_t launches = 0, ranks = 0;
@@ -123,8 +112,8 @@ static bool bench_case(bench *b, const kind *k, const bench_mail_case *c, const 
                               (int)m, "tp", (int)c->tp_size, "latent", (int)c->latent_dim, "hidden",
                               (int)c->hidden, "mode", bwt_mode_name(c->mode), "ranks_measured",
                               (int)ranks, "launches", (int)launches);
-    ok =
-        ok && bench_report_row(b, facts, label, case_bytes(c, m), times[i], floored ? floor : NULL);
+    ok = ok && bench_report_row(b, facts, label, bench_mail_bytes(c, m), times[i],
+                                floored ? floor : NULL);
   }
   return ok;
 }

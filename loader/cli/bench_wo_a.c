@@ -2,7 +2,8 @@
  *
  * `barewarp bench wo_a`: layers of one shape, one after the other, each with its own weights.
  */
-#include "cli/bench.h"
+#include "cli/bench_wo_a.h"
+
 #include "harness/wo_a_inputs.h"
 
 #include <stdio.h>
@@ -18,23 +19,7 @@ static const char usage[] =
     "rows.\n"
     "On the emulated driver 2 launches and 1 replay, and times that say nothing about a GPU.\n";
 
-enum { MOST_LAYERS = 4096 };
-
-typedef struct layer {
-  CUdeviceptr weight, scale;
-  bw_wo_a_plan *plan;
-} layer;
-
-typedef struct job {
-  bw_wo_a_shape shape;
-  uint32_t tokens; /* of the row under way */
-  uint32_t layers;
-  layer *layer;
-  CUdeviceptr memory[5]; /* x, positions, rope, q, qs */
-  size_t q_bytes, qs_bytes;
-} job;
-
-static uint64_t token_stride(const job *j) {
+static uint64_t token_stride(const bench_wo_a *j) {
   return (uint64_t)j->shape.groups * j->shape.heads_per_group * BW_WO_A_HEAD_DIM;
 }
 
@@ -42,9 +27,9 @@ static size_t weight_bytes(const bw_wo_a_shape *s) {
   return (size_t)s->groups * s->lora_rank * s->heads_per_group * BW_WO_A_HEAD_DIM;
 }
 
-static bool enqueue(bench *b, void *data, uint32_t r, uint32_t number, const struct bench_way *way,
-                    CUstream stream) {
-  const job *j = data;
+bool bench_wo_a_launch(bench *b, void *data, uint32_t r, uint32_t number,
+                       const struct bench_way *way, CUstream stream) {
+  const bench_wo_a *j = data;
   const bw_wo_a_args args = {.x = j->memory[0],
                              .x_token_stride = token_stride(j),
                              .positions = j->memory[1],
@@ -58,13 +43,13 @@ static bool enqueue(bench *b, void *data, uint32_t r, uint32_t number, const str
 }
 
 /* Weights of its own for each layer, from a seed of its own; x once. */
-static bool make_layer(bench *b, job *j, uint32_t i) {
+static bool make_layer(bench *b, bench_wo_a *j, uint32_t i) {
   const bw_wo_a_shape *s = &j->shape;
   struct bwt_wo_a_inputs in;
   if (!bwt_wo_a_inputs_make(&in, BWT_WO_A_normal, i == 0 ? s->max_tokens : 0, s->groups,
                             s->heads_per_group, s->lora_rank, 0, bwt_mix(b->seed, i)))
     return bench_no_memory();
-  layer *l = &j->layer[i];
+  bench_wo_a_layer *l = &j->layer[i];
   bool ok = bench_memory(b, &l->weight, in.weight, in.weight_size) &&
             bench_memory(b, &l->scale, in.weight_scale, in.weight_scale_size);
   if (i == 0)
@@ -78,12 +63,13 @@ static bool make_layer(bench *b, job *j, uint32_t i) {
   return ok && bench_library_ok(bw_wo_a_plan_create(b->ranks.device[0], &config, &l->plan));
 }
 
-static bool open_job(bench *b, job *j) {
+bool bench_wo_a_open(bench *b, bench_wo_a *j) {
   if (!bench_library_ok(bw_wo_a_supported(b->ranks.device[0], &j->shape)) ||
       !bench_library_ok(
           bw_wo_a_output_sizes(&j->shape, j->shape.max_tokens, &j->q_bytes, &j->qs_bytes)))
     return false;
-  j->layers = bench_rotation(b, weight_bytes(&j->shape));
+  if (j->layers == 0)
+    j->layers = bench_rotation(b, weight_bytes(&j->shape));
   j->layer = calloc(j->layers, sizeof *j->layer);
   bool ok = j->layer || bench_no_memory();
   for (uint32_t i = 0; ok && i < j->layers; i++)
@@ -91,7 +77,7 @@ static bool open_job(bench *b, job *j) {
   return ok;
 }
 
-static void close_job(bench *b, job *j) {
+void bench_wo_a_close(bench *b, bench_wo_a *j) {
   for (uint32_t i = 0; j->layer && i < j->layers; i++) {
     CUdeviceptr memory[] = {j->layer[i].weight, j->layer[i].scale};
     bw_wo_a_plan_destroy(j->layer[i].plan);
@@ -101,18 +87,23 @@ static void close_job(bench *b, job *j) {
   free(j->layer);
 }
 
-static bool bench_row(bench *b, job *j, const bench_time *floor) {
+double bench_wo_a_bytes(const bench_wo_a *j) {
+  const bw_wo_a_shape *s = &j->shape;
+  /* Weights, scales and x in, q and qs out. */
+  const double outputs = (double)s->groups * s->lora_rank;
+  return (double)weight_bytes(s) * 33 / 32 + (double)token_stride(j) * 2 * j->tokens +
+         outputs * j->tokens + outputs * 4;
+}
+
+static bool bench_row(bench *b, bench_wo_a *j, const bench_time *floor) {
   const bw_wo_a_shape *s = &j->shape;
   const bench_chain chain = {
-      .job = j, .launches = bench_launches(b, 192, j->layers), .enqueue = enqueue};
+      .job = j, .launches = bench_launches(b, 192, j->layers), .enqueue = bench_wo_a_launch};
   bench_time times[BENCH_WAYS];
   for (int w = 0; w < BENCH_WAYS; w++)
     if (!bench_measure(b, &chain, &bench_ways[w], &times[w]))
       return false;
-  /* Weights, scales and x in, q and qs out. */
-  const double outputs = (double)s->groups * s->lora_rank;
-  const double bytes = (double)weight_bytes(s) * 33 / 32 + (double)token_stride(j) * 2 * j->tokens +
-                       outputs * j->tokens + outputs * 4;
+  const double bytes = bench_wo_a_bytes(j);
   char label[64];
   snprintf(label, sizeof label, "%4u %4u %2u %5u", j->tokens, s->groups, s->heads_per_group,
            s->lora_rank);
@@ -123,20 +114,20 @@ static bool bench_row(bench *b, job *j, const bench_time *floor) {
   return bench_report_row(b, facts, label, bytes, times, floor);
 }
 
-static bool bench_shape(bench *b, const cli_list *tokens, job *j) {
+static bool bench_shape(bench *b, const cli_list *tokens, bench_wo_a *j) {
   for (size_t t = 0; t < tokens->count; t++)
     if (tokens->numbers[t] > j->shape.max_tokens)
       j->shape.max_tokens = tokens->numbers[t];
   bench_time floor[BENCH_WAYS];
   const bw_wo_a_shape *s = &j->shape;
-  bool ok = open_job(b, j);
+  bool ok = bench_wo_a_open(b, j);
   ok = ok && bench_floor(b, s->groups * s->lora_rank / 128 * s->heads_per_group, s->heads_per_group,
                          128 * BW_WO_A_HEAD_DIM, floor);
   for (size_t t = 0; ok && t < tokens->count; t++) {
     j->tokens = tokens->numbers[t];
     ok = bench_row(b, j, floor);
   }
-  close_job(b, j);
+  bench_wo_a_close(b, j);
   return ok;
 }
 
@@ -162,9 +153,9 @@ static int run_command(int argc, char **argv) {
   bench_report_columns(&b, "%4s %4s %2s %5s", "T", "G", "H", "R");
   bool ok = true;
   for (size_t i = 0; ok && i < rank.count * heads.count * groups.count; i++) {
-    job j = {.shape = {.groups = groups.numbers[i % groups.count],
-                       .heads_per_group = heads.numbers[i / groups.count % heads.count],
-                       .lora_rank = rank.numbers[i / groups.count / heads.count]}};
+    bench_wo_a j = {.shape = {.groups = groups.numbers[i % groups.count],
+                              .heads_per_group = heads.numbers[i / groups.count % heads.count],
+                              .lora_rank = rank.numbers[i / groups.count / heads.count]}};
     ok = bench_shape(&b, &tokens, &j);
   }
   return bench_close(&b, ok);

@@ -76,7 +76,7 @@ extern const cli_family cli_run_wo_a, cli_run_up_proj;
 extern const cli_family cli_make_input_wo_a, cli_make_input_up_proj;
 extern const cli_family cli_compare_wo_a, cli_compare_up_proj;
 extern const cli_family cli_bench_wo_a, cli_bench_up_proj, cli_bench_lamport_copy, cli_bench_step,
-    cli_bench_host;
+    cli_bench_layers, cli_bench_host;
 
 /* ---- commands ---------------------------------------------------------------------------- */
 

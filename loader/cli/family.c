@@ -48,8 +48,8 @@ int cli_compare(int argc, char **argv) {
 }
 
 int cli_bench(int argc, char **argv) {
-  static const cli_family *const families[] = {&cli_bench_wo_a, &cli_bench_up_proj,
+  static const cli_family *const families[] = {&cli_bench_wo_a,         &cli_bench_up_proj,
                                                &cli_bench_lamport_copy, &cli_bench_step,
-                                               &cli_bench_host};
+                                               &cli_bench_layers,       &cli_bench_host};
   return run_family(argc, argv, families, COUNT(families));
 }

@@ -60,6 +60,8 @@ static const struct {
      "[[1, 1], [3, 1]]"},
     {"step --rows 1 --tp 4 --latent 3584 --hidden 32 --mode peers --replays 2",
      "rows,ranks_measured,mode", "[[1, 4, 'peers']]"},
+    {"layers --rows 1,2 --groups 1 --tp 2 --latent 3584 --hidden 32 --layers 1 --device sm_90",
+     "rows,layers,groups", "[[1, 1, 1], [2, 1, 1]]"},
     {"host --launches 2 --replays 1", "what",
      "[['bundle open and verify, embedded'], ['wo_a plan of 96 tokens, kernels loaded'], "
      "['wo_a plan of 96 tokens, kernels there'], ['up_proj plan of 8 rows, kernels there'], "
@@ -94,7 +96,7 @@ START_TEST(refuses) {
     int status;
     const char *arguments, *says;
   } bad[] = {
-      {2, "", "a family is needed: wo_a up_proj lamport_copy step host"},
+      {2, "", "a family is needed: wo_a up_proj lamport_copy step layers host"},
       {2, "wo_b", "a family is needed"},
       {2, "wo_a --tokens 0", "--tokens is '0'"},
       {2, "wo_a --replays 0", "--replays is '0'"},
@@ -102,6 +104,8 @@ START_TEST(refuses) {
       {2, "up_proj --mode multicast", "--mode is 'multicast', must be local or peers"},
       {2, "up_proj --tp 3", "--hidden is 7168, must be a multiple of --tp, 3"},
       {2, "lamport_copy --tp 2", "unknown option '--tp'"},
+      {2, "layers --layers 0", "--layers is '0'"},
+      {2, "layers --tp 3", "--hidden is 7168, must be a multiple of --tp, 3"},
       {2, "host --tokens 3", "unknown option '--tokens'"},
       {1, "wo_a --lora-rank 100", "shape.lora_rank is 100"},
       {1, "wo_a --heads-per-group 3", "heads_per_group"},
