@@ -41,7 +41,7 @@ VERSION = $(call VERSION_PART,MAJOR).$(call VERSION_PART,MINOR).$(call VERSION_P
 # ---- targets that need no tools ----------------------------------------------
 
 NO_SETUP := help clean uninstall conformance \
-  mutate fuzz regen-ptx review
+  fuzz regen-ptx review
 
 .PHONY: help
 help: ## List the targets
@@ -59,7 +59,7 @@ uninstall: ## Remove what install put under PREFIX
 	rm -f $(INSTALLED)
 
 # Not there yet: say so, and fail.
-LATER := conformance mutate fuzz regen-ptx review
+LATER := conformance fuzz regen-ptx review
 .PHONY: $(LATER)
 $(LATER):
 	@echo "make $@: not part of this version yet" >&2; exit 1
@@ -73,6 +73,7 @@ include $(BUILD)/config.mk
 include $(BUILD)/kernels.mk
 include scripts/mk/kernels.mk
 include scripts/mk/programs.mk
+include scripts/mk/mutate.mk
 include scripts/mk/lint.mk
 include scripts/mk/gpu.mk
 include scripts/mk/rules.mk

@@ -239,7 +239,7 @@ static bool draw_chain(struct run *r, bool new_rows) {
   for (uint32_t s = 0; s < p->chain; s++) {
     uint16_t *rows = r->expected + s * (r->out_step / 2);
     if (new_rows)
-      r->rows[s] = 1 + bwt_random_below(&r->dice, p->rows);
+      r->rows[s] = p->all_rows ? p->rows : 1 + bwt_random_below(&r->dice, p->rows);
     for (size_t i = 0; i < r->out_step / 2; i++)
       rows[i] = draw_value(r);
     for (uint32_t i = r->first; i < r->end; i++) {
@@ -352,13 +352,17 @@ static bool enqueue(struct run *r, uint32_t rank, CUstream stream) {
   if (!enter(r, rank))
     return false;
   for (uint32_t s = 0; s < r->p->chain; s++) {
-    const bw_up_proj_args produce = {.latent = k->latent,
-                                     .shared = k->shared + s * r->shared_step,
-                                     .shared_row_stride = r->row_stride,
-                                     .rows = r->rows[s],
-                                     .flags = draw_flags(r, rank, waits_first)};
-    const bw_lamport_copy_args consume = {
+    bw_up_proj_args produce = {.latent = k->latent,
+                               .shared = k->shared + s * r->shared_step,
+                               .shared_row_stride = r->row_stride,
+                               .rows = r->rows[s],
+                               .flags = draw_flags(r, rank, waits_first)};
+    bw_lamport_copy_args consume = {
         .out = k->out + s * r->out_step, .rows = r->rows[s], .flags = draw_flags(r, rank, true)};
+    if (r->p->fixed) {
+      produce.flags = r->p->produce_flags;
+      consume.flags = r->p->consume_flags;
+    }
     if (!maybe_delay(r, rank, stream) || !BW(bw_up_proj_launch(k->plan, &produce, stream)) ||
         !maybe_delay(r, rank, stream) || !BW(bw_lamport_copy_launch(k->mailbox, &consume, stream)))
       return false;

@@ -19,10 +19,13 @@ struct bwt_protocol {
   uint32_t rows; /* M changes between 1 and this */
   bw_mailbox_mode mode;
   uint32_t mailbox_flags;
-  uint32_t steps;  /* in all; at least */
-  uint32_t chain;  /* steps enqueued before anyone waits; odd, for graphs */
-  bool graph;      /* chains are captured and replayed, on one of two streams in turn */
-  bool pdl_only;   /* no launch without PDL */
+  uint32_t steps; /* in all; at least */
+  uint32_t chain; /* steps enqueued before anyone waits; odd, for graphs */
+  bool graph;     /* chains are captured and replayed, on one of two streams in turn */
+  bool pdl_only;  /* no launch without PDL */
+  bool all_rows;  /* M is always `rows` */
+  bool fixed;     /* launch flags are these, not drawn */
+  uint32_t produce_flags, consume_flags;
   uint32_t delays; /* one launch in so many has a kernel that takes time before it; 0: none */
   uint64_t seed;   /* of rows, values, delays and flags; the schedule has EMU_SEED */
   bw_bundle *bundle;

@@ -4,6 +4,7 @@
  */
 #include "harness/verify_up_proj.h"
 
+#include "harness/late.h"
 #include "harness/random.h"
 
 #include <stdlib.h>
@@ -330,6 +331,15 @@ static void check(struct run *run) {
 
 /* ---- running ------------------------------------------------------------------------------ */
 
+static bool write_late(struct run *run, struct bwt_late *late) {
+  struct bwt_buffer *const to[] = {NULL, &run->latent, &run->shared, &run->weight};
+  const void *const data[] = {NULL, run->inputs.latent, run->inputs.shared, run->inputs.weight};
+  enum bwt_up_proj_late which = run->c.late;
+  return which == BWT_LATE_none ||
+         bwt_late_write(late, &run->ranks->session, to[which], data[which], &run->result->why) ||
+         bwt_mail_fail(run->result, BWT_MAIL_SETUP);
+}
+
 static void launch(struct run *run) {
   const bw_up_proj_args args = {.latent = run->latent.data,
                                 .shared = run->shared.data,
@@ -340,18 +350,20 @@ static void launch(struct run *run) {
     bwt_mail_fail(run->result, BWT_MAIL_SETUP);
     return;
   }
+  struct bwt_late late = {0};
+  if (!write_late(run, &late))
+    return;
   double begin = bwt_mail_now();
   bw_status status = bw_up_proj_launch(run->plan, &args, NULL);
-  if (status != BW_OK) {
+  if (status != BW_OK)
     bwt_mail_fail_status(run->result, "bw_up_proj_launch", status);
-    return;
-  }
   CUresult error = run->ranks->session.driver.CtxSynchronize();
   run->result->seconds = bwt_mail_now() - begin;
-  if (error == CUDA_SUCCESS)
-    check(run);
-  else
+  if (error != CUDA_SUCCESS)
     bwt_mail_fault(run->result, run->ranks, error);
+  else if (status == BW_OK)
+    check(run);
+  bwt_late_close(&late);
 }
 
 static void close_run(struct run *run) {

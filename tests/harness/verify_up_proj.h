@@ -22,13 +22,17 @@
 #include "harness/ranks.h"
 #include "harness/up_proj_inputs.h"
 
+/* weight: only with BW_UP_PROJ_WEIGHTS_AFTER_WAIT among the plan's flags. */
+enum bwt_up_proj_late { BWT_LATE_none, BWT_LATE_latent, BWT_LATE_shared, BWT_LATE_weight };
+
 struct bwt_up_proj_case {
   uint32_t rows, tp_size, rank, latent_dim, hidden;
   bw_mailbox_mode mode; /* not AUTO */
   uint64_t seed;
   enum bwt_up_proj_kind kind; /* mixed */
   uint32_t plan_flags, launch_flags, mailbox_flags;
-  bool tight; /* buffers of exactly their size instead of guard bands */
+  bool tight;                 /* buffers of exactly their size instead of guard bands */
+  enum bwt_up_proj_late late; /* a predecessor writes this operand while up_proj may start */
 };
 
 struct bwt_lamport_copy_case {

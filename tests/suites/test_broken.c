@@ -5,6 +5,7 @@
  * how the bugs are written.
  */
 #include "harness/kernel.h"
+#include "harness/late.h"
 #include "harness/random.h"
 #include "harness/rebundle.h"
 #include "harness/suite.h"
@@ -155,34 +156,20 @@ static void break_kernel(const struct bug *b, const bw_bundle *from, struct bwt_
 static void verify_late(struct bwt_session *s, const struct bwt_wo_a_case *c,
                         struct bwt_wo_a_result *result) {
   struct bwt_wo_a_run run;
-  struct bwt_kernel late_writer;
-  struct bwt_buffer staged;
+  struct bwt_late late;
   struct bwt_text why = {0};
   bwt_wo_a_result_start(result, s, c);
-  ck_assert_msg(bwt_kernel_open(&late_writer, s, "late_writer", &why), "%s", why.chars);
   ck_assert_msg(bwt_wo_a_run_open(&run, s, c, result), "%s", result->why.chars);
-  ck_assert(bwt_buffer_open(&staged, &s->driver, "staged x", run.x.size, BWT_GUARDED, 0, 0, &why));
-  ck_assert(bwt_buffer_write(&staged, run.inputs.x, &why));
-  uint8_t *zeros = calloc(1, run.x.size);
-  ck_assert(bwt_buffer_write(&run.x, zeros, &why));
-  free(zeros);
-  CUdeviceptr from = staged.data, to = run.x.data;
-  uint32_t words = (uint32_t)(run.x.size / 4), spins = 500;
-  void *parameters[] = {&from, &to, &words, &spins};
-  CUresult error = bwt_kernel_launch(&late_writer, 2, 64, NULL, true, parameters);
-  if (error == CUDA_SUCCESS)
-    ck_assert_msg(bw_wo_a_launch(run.plan, &run.args, NULL) == BW_OK, "%s", bw_last_error());
-  if (error == CUDA_SUCCESS)
-    error = s->driver.CtxSynchronize();
-  memcpy(run.x.expected + run.x.band, run.inputs.x, run.x.size);
+  ck_assert_msg(bwt_late_write(&late, s, &run.x, run.inputs.x, &why), "%s", why.chars);
+  ck_assert_msg(bw_wo_a_launch(run.plan, &run.args, NULL) == BW_OK, "%s", bw_last_error());
+  CUresult error = s->driver.CtxSynchronize();
   if (error == CUDA_SUCCESS)
     bwt_wo_a_run_check(&run, true, result);
   else
     bwt_wo_a_fault(result, s, error);
   bwt_wo_a_result_finish(result, s);
-  bwt_buffer_close(&staged);
+  bwt_late_close(&late);
   bwt_wo_a_run_close(&run);
-  bwt_kernel_close(&late_writer);
 }
 
 /* unmodified: the kernel as it ships, to see that the case itself is no failure. */

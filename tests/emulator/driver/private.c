@@ -46,6 +46,12 @@ const char *barewarp_emulated_report_rule(void) {
   return r ? r->rule : NULL;
 }
 
+uint64_t barewarp_emulated_early_starts(void) {
+  struct guard guard __attribute__((cleanup(api_leave), unused)) = api_enter(ENTER_any);
+  struct machine *m = machine_get();
+  return m ? machine_early_starts(m) : 0;
+}
+
 uint64_t barewarp_emulated_event_orders(void) {
   struct guard guard __attribute__((cleanup(api_leave), unused)) = api_enter(ENTER_any);
   struct machine *m = machine_get();

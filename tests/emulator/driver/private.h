@@ -29,6 +29,10 @@ uint64_t barewarp_emulated_reports(void);
 const char *barewarp_emulated_last_report(void);
 const char *barewarp_emulated_report_rule(void);
 
+/* How many grids so far started while a CTA was there of a grid that their
+ * griddepcontrol.wait waits for. */
+uint64_t barewarp_emulated_early_starts(void);
+
 /* How many different orders of asynchronous events the launches so far have shown
  * (counted while "trace" is on). */
 uint64_t barewarp_emulated_event_orders(void);

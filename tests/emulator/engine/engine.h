@@ -406,6 +406,7 @@ struct machine *machine_get(void);
  * values of the environment variables.  false: no such key or value. */
 bool machine_configure(struct machine *m, const char *key, const char *value);
 uint64_t machine_event_orders(const struct machine *m); /* distinct ones, while tracing */
+uint64_t machine_early_starts(const struct machine *m); /* grids that started under PDL */
 
 /* Runs until done(arg) is true.  false: no progress is possible (reported; every grid
  * that was running has failed).  When a check ends a launch its grid fails, on_complete

@@ -121,6 +121,14 @@ static void cta_start(struct cta *c, int sm) {
     warp_start(c, i);
 }
 
+/* Some CTA of a grid that it depends on is still there. */
+static bool starts_early(const struct grid *g) {
+  for (uint32_t i = 0; i < g->nprereq; i++)
+    if (g->prereq[i]->ctas_exited < g->prereq[i]->ctas_total)
+      return true;
+  return false;
+}
+
 static bool cluster_start(struct grid *g) {
   struct grid_run *run = g->run;
   uint32_t n = run->cluster_size;
@@ -138,6 +146,8 @@ static bool cluster_start(struct grid *g) {
       sm_account(g, (uint32_t)sm[--placed], false);
     return false;
   }
+  if (!run->next_cluster && starts_early(g))
+    g->dev->m->s->early_starts++;
   struct cluster *k = emu_alloc(sizeof *k);
   *k = (struct cluster){.grid = g, .size = n, .live_ctas = n, .next = run->clusters};
   run->clusters = k;

@@ -62,6 +62,7 @@ struct engine_state {
   uint64_t *orders; /* distinct hashes of event orders */
   uint32_t orders_n, orders_capacity;
   uint64_t launches_traced;
+  uint64_t early_starts; /* grids that started while one they depend on had CTAs */
 };
 
 /* Allocation that cannot fail: a test process without memory has nothing to say. */

@@ -249,3 +249,7 @@ bool machine_configure(struct machine *m, const char *key, const char *value) {
 uint64_t machine_event_orders(const struct machine *m) {
   return m->s->orders_n;
 }
+
+uint64_t machine_early_starts(const struct machine *m) {
+  return m->s->early_starts;
+}
