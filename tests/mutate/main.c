@@ -246,7 +246,9 @@ int main(int argc, char **argv) {
   open_bundles(&from);
   bwm_equivalents_read("tests/mutate/equivalent.tsv");
   size_t kernel_count = bwm_kernels(&from, &kernels);
-  struct run run = {.verbose = o.verbose, .start = now()};
+  static struct run run;
+  run.verbose = o.verbose;
+  run.start = now();
   run.results = choose(kernels, kernel_count, &o, &run.count);
   if (o.list) {
     for (size_t i = 0; i < run.count; i++)
