@@ -19,6 +19,8 @@
 #   BW_TEST_DRIVER  the driver: cuda (default), or a path
 #   BW_SAMPLE, BW_SEED, BW_JOBS, BW_LIMIT   as scripts/run-suites.sh takes them
 #   STEPS           of the mailbox (100000)
+#   PEERS           options for scripts/gpu/peers.py
+#   LIMIT           seconds that one program may take (600)
 #
 # NVLink multicast stays off: where GPUs are shared with others, a program that makes
 # multicast objects may put them out of service.
@@ -47,7 +49,7 @@ skip() { skipped=$((skipped + 1)); echo "skipped: $*"; }
 # failed one, else that line.
 counted() {
   local log=$OUT/log line status=0
-  "$@" >"$log" 2>&1 || status=$?
+  timeout -k 10 "${LIMIT:-600}" "$@" >"$log" 2>&1 || status=$?
   line=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1) || true
   if [ -n "$line" ]; then
     pass "${line%% *}"
@@ -143,11 +145,11 @@ bench() {
   count=$(gpus)
   for family in wo_a up_proj lamport_copy step layers host; do
     say "bench $family"
-    if bin/barewarp bench "$family" --json >"$OUT/$family.json"; then pass; else fail "bench $family"; fi
+    if timeout "${LIMIT:-600}" bin/barewarp bench "$family" --json >"$OUT/$family.json"; then pass; else fail "bench $family"; fi
   done
   if [ "$count" -ge 2 ]; then
     say "bench step across $count GPUs"
-    if bin/barewarp bench step --mode peers --tp "$count" --hidden $((896 * count)) --json >"$OUT/step_peers.json"; then
+    if timeout "${LIMIT:-600}" bin/barewarp bench step --mode peers --tp "$count" --hidden $((896 * count)) --json >"$OUT/step_peers.json"; then
       pass
     else
       fail "bench step --mode peers"
@@ -158,9 +160,9 @@ bench() {
     return
   fi
   say "peers"
-  if python3 scripts/gpu/peers.py --output "$OUT/peers.json"; then pass; else fail "peers.py"; fi
+  if timeout "${LIMIT:-600}" python3 scripts/gpu/peers.py --output "$OUT/peers.json" ${PEERS:-}; then pass; else fail "peers.py"; fi
   if [ "$count" -ge 2 ]; then
-    if python3 scripts/gpu/peers_nccl.py --output "$OUT/nccl.json"; then pass; else fail "peers_nccl.py"; fi
+    if timeout "${LIMIT:-600}" python3 scripts/gpu/peers_nccl.py --output "$OUT/nccl.json"; then pass; else fail "peers_nccl.py"; fi
   fi
 }
 

@@ -11,12 +11,12 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: barewarp bench layers [--rows LIST] [--layers N] [--groups G] [--tp N]\n"
-    "           [--latent L] [--hidden N]\n" BENCH_USAGE "\n"
-    "wo_a of as many tokens as rows (G groups of 8 heads, 1024 rows each), up_proj and\n"
+    "usage: barewarp bench layers [--rows LIST] [--layers N] [--groups G]\n"
+    "           [--lora-rank R] [--tp N] [--latent L] [--hidden N]\n" BENCH_USAGE "\n"
+    "wo_a of as many tokens as rows (G groups of 8 heads, R rows each), up_proj and\n"
     "lamport_copy of one rank in mode local, N layers in a graph; microseconds a graph.\n"
-    "Defaults: rows 1,4,8, 61 layers (2 on the emulated driver), 2 groups, tp 8, L = 3584,\n"
-    "N = 7168.\n";
+    "Defaults: rows 1,4,8, 61 layers (2 on the emulated driver), 2 groups, R = 1024, tp 8,\n"
+    "L = 3584, N = 7168.\n";
 
 typedef struct job {
   bench_wo_a wo_a;
@@ -69,23 +69,20 @@ static bool report(bench *b, const job *j, const bench_mail_case *c, uint32_t ro
   const double bytes = j->layers * (bench_wo_a_bytes(&wo_a) + bench_mail_bytes(c, rows));
   snprintf(label, sizeof label, "%4u %6u %4u %4u %6u %6u", rows, j->layers, wo_a.shape.groups,
            c->tp_size, c->latent_dim, c->hidden);
-  json_t *facts =
-      json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i}", "family", "layers", "rows", (int)rows,
-                "layers", (int)j->layers, "groups", (int)wo_a.shape.groups, "tp", (int)c->tp_size,
-                "latent", (int)c->latent_dim, "hidden", (int)c->hidden);
+  json_t *facts = json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "family", "layers", "rows",
+                            (int)rows, "layers", (int)j->layers, "groups", (int)wo_a.shape.groups,
+                            "lora_rank", (int)wo_a.shape.lora_rank, "tp", (int)c->tp_size, "latent",
+                            (int)c->latent_dim, "hidden", (int)c->hidden);
   return bench_report_row(b, facts, label, bytes, times, NULL);
 }
 
-static bool run(bench *b, const bench_mail_case *c, uint64_t layers, uint64_t groups,
+static bool run(bench *b, const bench_mail_case *c, uint64_t layers, const bw_wo_a_shape *shape,
                 const cli_list *rows) {
   static bench_time times[BW_UP_PROJ_MAX_ROWS][BENCH_WAYS];
   static job j;
   j.layers = layers ? (uint32_t)layers : b->info.emulated ? 2 : 61;
   j.wo_a.layers = j.layers;
-  j.wo_a.shape = (bw_wo_a_shape){.groups = (uint32_t)groups,
-                                 .heads_per_group = 8,
-                                 .lora_rank = 1024,
-                                 .max_tokens = c->max_rows};
+  j.wo_a.shape = *shape;
   bench_mail_case one = *c;
   one.steps = j.layers;
   bool ok = bench_wo_a_open(b, &j.wo_a) && measure(b, &j, &one, rows, times);
@@ -97,16 +94,18 @@ static bool run(bench *b, const bench_mail_case *c, uint64_t layers, uint64_t gr
 
 static int run_command(int argc, char **argv) {
   bench_options o = {0};
-  const char *m = NULL, *n = NULL, *g = NULL, *t = NULL, *l = NULL, *h = NULL;
-  const cli_option options[] = {
-      BENCH_OPTIONS(&o),  {"--rows", &m, NULL},   {"--layers", &n, NULL}, {"--groups", &g, NULL},
-      {"--tp", &t, NULL}, {"--latent", &l, NULL}, {"--hidden", &h, NULL}};
-  uint64_t layers = 0, groups = 2, tp = 8, latent = 3584, hidden = 7168;
+  const char *m = NULL, *n = NULL, *g = NULL, *t = NULL, *l = NULL, *h = NULL, *k = NULL;
+  const cli_option options[] = {BENCH_OPTIONS(&o),      {"--rows", &m, NULL},
+                                {"--layers", &n, NULL}, {"--groups", &g, NULL},
+                                {"--tp", &t, NULL},     {"--latent", &l, NULL},
+                                {"--hidden", &h, NULL}, {"--lora-rank", &k, NULL}};
+  uint64_t layers = 0, groups = 2, tp = 8, latent = 3584, hidden = 7168, rank = 1024;
   static cli_list rows;
   if (!cli_parse(argc, argv, options, sizeof options / sizeof *options, &o.family, 1, usage) ||
       !cli_numbers("--rows", m ? m : "1,4,8", 1, BW_UP_PROJ_MAX_ROWS, &rows) ||
       (n && !cli_number("--layers", n, 1, 1000, &layers)) ||
       (g && !cli_number("--groups", g, 1, 1024, &groups)) ||
+      (k && !cli_number("--lora-rank", k, 1, 65536, &rank)) ||
       (t && !cli_number("--tp", t, 1, BW_MAILBOX_MAX_RANKS, &tp)) ||
       (l && !cli_number("--latent", l, 1, 1 << 20, &latent)) ||
       (h && !cli_number("--hidden", h, 8, 1 << 20, &hidden)))
@@ -131,7 +130,11 @@ static int run_command(int argc, char **argv) {
   if (status != CLI_OK)
     return status;
   bench_report_columns(&b, "%4s %6s %4s %4s %6s %6s", "M", "layers", "G", "tp", "L", "N");
-  return bench_close(&b, run(&b, &c, layers, groups, &rows));
+  const bw_wo_a_shape shape = {.groups = (uint32_t)groups,
+                               .heads_per_group = 8,
+                               .lora_rank = (uint32_t)rank,
+                               .max_tokens = c.max_rows};
+  return bench_close(&b, run(&b, &c, layers, &shape, &rows));
 }
 
 const cli_family cli_bench_layers = {"layers", usage, run_command};

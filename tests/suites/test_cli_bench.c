@@ -60,7 +60,8 @@ static const struct {
      "[[1, 1], [3, 1]]"},
     {"step --rows 1 --tp 4 --latent 3584 --hidden 32 --mode peers --replays 2",
      "rows,ranks_measured,mode", "[[1, 4, 'peers']]"},
-    {"layers --rows 1,2 --groups 1 --tp 2 --latent 3584 --hidden 32 --layers 1 --device sm_90",
+    {"layers --rows 1,2 --groups 1 --tp 2 --latent 3584 --hidden 32 --layers 1 --lora-rank 128 "
+     "--device sm_90",
      "rows,layers,groups", "[[1, 1, 1], [2, 1, 1]]"},
     {"host --launches 2 --replays 1", "what",
      "[['bundle open and verify, embedded'], ['wo_a plan of 96 tokens, kernels loaded'], "
