@@ -174,6 +174,8 @@ static bool head_line(struct rule_pair *p, char *text, struct bwt_text *why) {
   }
   if (strcmp(key, "seeds") == 0 && strcmp(value, "some") == 0)
     return p->some_seeds = true;
+  if (strcmp(key, "peers") == 0 && strcmp(value, "none") == 0)
+    return p->strangers = true;
   if (strcmp(key, "devices") == 0 && small(value, &p->devices) && p->devices >= 1 &&
       p->devices <= 16)
     return true;

@@ -38,6 +38,7 @@ struct rule_pair {
   char path[PATH_MAX];
   char group[16]; /* the folder */
   char rule[48];
+  bool strangers;  /* devices have no access to each other's memory */
   bool some_seeds; /* the bad twin shows within 20 seeds, not on each */
   unsigned devices;
   char arch[16]; /* EMU_ARCH of the file's .target */

@@ -332,7 +332,7 @@ static bool open_rig(struct rig *r, const char *program) {
   for (unsigned i = 0; i < devices; i++) {
     if (!enter(r, i))
       return false;
-    for (unsigned k = 0; k < devices; k++)
+    for (unsigned k = 0; k < devices && !r->pair->strangers; k++)
       if (k != i && !prepare(r, "peers", r->CtxEnablePeerAccess(r->context[k], 0)))
         return false;
     for (unsigned k = 0; k < STREAMS; k++)

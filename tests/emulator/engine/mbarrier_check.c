@@ -154,7 +154,7 @@ void mbar_cta_exit(const struct cta *c) {
       continue;
     bool own = e->copies.cta == c;
     struct report r = {.check = own ? CHECK_bounds : CHECK_cluster,
-                       .rule = own ? "exit-before-copy" : "dsmem-may-exit",
+                       .rule = own ? "exit-before-copy" : "dsmem-exited",
                        .who = &e->copies,
                        .has_address = true,
                        .space = SPACE_shared_cluster,

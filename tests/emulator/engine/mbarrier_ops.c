@@ -201,11 +201,6 @@ static bool phase_over(const struct wait *wait) {
   return mbar_decode(word).phase != (wait->arg & 7);
 }
 
-static void stuck(const struct wait *wait, const struct access *who) {
-  (void)who;
-  mbar_report_stuck(wait->object, (uint32_t)(wait->address & low_mask(SHARED_RANK_SHIFT)));
-}
-
 uint32_t mbar_waiting(const struct cta *c, uint32_t offset) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < c->nwarp; i++) {
@@ -248,7 +243,6 @@ static bool test(struct warp *w, const struct insn *I, int lane, bool parity, bo
   *wait = (struct wait){.ready = phase_over,
                         .object = w->cta,
                         .arg = r.entry->phases,
-                        .stuck = stuck,
                         .what = parity ? "mbarrier phase by parity" : "mbarrier phase by state",
                         .address = addr};
   return true;

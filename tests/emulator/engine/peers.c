@@ -62,7 +62,7 @@ void peers_cta_exit(struct cta *c) {
   for (uint32_t rank = 0; p && rank < c->cluster->size; rank++) {
     if (p->stamp[rank] <= p->known[rank])
       continue;
-    struct report r = {.check = CHECK_cluster, .rule = "dsmem-may-exit", .who = &p->last[rank]};
+    struct report r = {.check = CHECK_cluster, .rule = "dsmem-exited", .who = &p->last[rank]};
     (void)snprintf(r.text, sizeof r.text,
                    "an access to shared memory of CTA rank %u, which has exited without having "
                    "waited for anything that comes after the access: it may be gone by then",

@@ -182,10 +182,18 @@ static void report_poll_holds(struct machine *m, const struct stuck *s) {
   }
 }
 
+/* Suspended there, or polling with a limit. */
+static bool waits_on_mbarrier(const struct stuck *s) {
+  return !strncmp(s->what, "mbarrier", 8) ||
+         (s->polls && !strncmp(s->insn->form->pattern, "mbarrier.t", 10));
+}
+
 /* What those who wait there know of the cause. */
 static void report_cause(struct machine *m, const struct stuck *s) {
   report_divergence(m, s);
   report_poll_holds(m, s);
+  if (waits_on_mbarrier(s))
+    mbar_report_stuck(s->warp->cta, (uint32_t)(s->address & low_mask(SHARED_RANK_SHIFT)));
   int lane = first_lane(s->lanes);
   const struct wait *wait = &s->warp->wait[lane];
   if (!(s->warp->waiting >> lane & 1) || !wait->stuck)
@@ -217,7 +225,7 @@ void report_no_progress(struct machine *m) {
         s->warps, s->ctas, s->what);
     if (s->address || s->polls) /* an mbarrier may be at 0 of shared memory */
       add(&t, " (0x%llx)", (unsigned long long)s->address);
-    if (!strncmp(s->what, "mbarrier", 8)) {
+    if (waits_on_mbarrier(s)) {
       char state[128];
       mbar_describe(s->warp->cta, (uint32_t)(s->address & low_mask(SHARED_RANK_SHIFT)), state,
                     sizeof state);

@@ -2,6 +2,7 @@
  *
  * Jobs, bulk groups and operand checks shared by the copy engines; see bulk.h.
  */
+#include "../engine/peers.h"
 #include "bulk.h"
 
 #include <stdlib.h>
@@ -254,9 +255,13 @@ bool mask_operand(struct warp *w, const struct insn *I, const struct opd *o, int
     return false;
   *mask = (uint32_t)opd_get(w, o, lane) & 0xffff;
   uint32_t size = w->cta->cluster->size, all = (uint32_t)(((uint64_t)1 << size) - 1);
-  if (*mask && !(*mask & ~all))
-    return true;
   struct access a = access_of(w, I, lane);
+  if (*mask && !(*mask & ~all)) {
+    for (uint32_t rank = 0; rank < size; rank++)
+      if (*mask >> rank & 1 && !peers_started(&a, rank, (uint64_t)rank << SHARED_RANK_SHIFT))
+        return false;
+    return true;
+  }
   hard_fault(&a, CHECK_cluster, "multicast-mask",
              "the CTA mask 0x%x must name at least one and only CTAs of the cluster of %u",
              (unsigned)*mask, (unsigned)size);

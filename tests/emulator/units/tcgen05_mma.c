@@ -111,18 +111,19 @@ static bool fetch_scales(const struct mma *x, const struct tmem *t, const char *
   for (unsigned r = 0; r < count; r++) {
     uint32_t lane = r % 32, c = column + r / 32, word = t->word[lane][c];
     uint8_t byte = (uint8_t)(word >> 8 * id);
+    bool first_bad = t->undef[lane][c] >> 8 * id & 0xff;
     for (unsigned quarter = 1; quarter < 4; quarter++) {
       uint32_t other = t->word[lane + 32 * quarter][c];
       bool bad = t->undef[lane + 32 * quarter][c] >> 8 * id & 0xff;
       undef[r] |= bad;
-      if (!bad && (uint8_t)(other >> 8 * id) != byte && !undef[r] &&
+      if (!bad && !first_bad && (uint8_t)(other >> 8 * id) != byte &&
           fault(&x->op.a, CHECK_tcgen05, "scale-not-duplicated",
                 "scale %s of %u at column %u is 0x%02x in lane %u but 0x%02x in lane %u: every "
                 "quarter of the lanes must hold it",
                 which, r, c, byte, lane, (unsigned)(other >> 8 * id & 0xff), lane + 32 * quarter))
         return false;
     }
-    undef[r] |= (t->undef[lane][c] >> 8 * id & 0xff) != 0;
+    undef[r] |= first_bad;
     scale[r] = tc_ue8m0(byte);
   }
   return true;
