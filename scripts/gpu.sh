@@ -8,7 +8,9 @@
 #   gpu.sh check         every kernel against its reference, the suites that make sense on a
 #                        GPU, and with two or more GPUs 100,000 steps of the mailbox
 #   gpu.sh sanitize      memcheck, racecheck, synccheck and initcheck over `barewarp verify`
-#   gpu.sh record        what the kernels give here for fixed operands, to OUT/
+#   gpu.sh record        what the kernels give here for fixed operands, to OUT/gpu.record;
+#                        `barewarp replay --input gpu.record --output tests/records/NAME` on
+#                        the emulated driver makes of it what is kept
 #   gpu.sh bench         times of the kernels and of their peers, as JSON to OUT/
 #   gpu.sh conformance   the emulator's instruction tests, on the GPU
 #
@@ -35,6 +37,7 @@ export CUDA_DEVICE_MAX_CONNECTIONS=32 CUDA_MODULE_LOADING=EAGER
 export BW_TEST_DRIVER=${BW_TEST_DRIVER:-cuda}
 export BAREWARP_DRIVER=$BW_TEST_DRIVER
 export OUT=${OUT:-$PWD/out}
+PEERS=${PEERS:-}
 mkdir -p "$OUT"
 
 passed=0 failed=0 skipped=0
@@ -45,23 +48,50 @@ pass() { passed=$((passed + ${1:-1})); }
 fail() { failed=$((failed + 1)); echo "FAIL: $*"; }
 skip() { skipped=$((skipped + 1)); echo "skipped: $*"; }
 
-# Runs a command whose last line is "N passed, N failed" and adds it up; shows all of a
-# failed one, else that line.
-counted() {
-  local log=$OUT/log line status=0
-  timeout -k 10 "${LIMIT:-600}" "$@" >"$log" 2>&1 || status=$?
+# Adds up a program's output, whose last line is "N passed, N failed": counts LOG STATUS
+# COMMAND...; shows the end of a failed one, else the last lines.
+counts() {
+  local log=$1 status=$2 line wrong=1
   line=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1) || true
   if [ -n "$line" ]; then
     pass "${line%% *}"
-    line=${line#* passed, }
-    failed=$((failed + ${line%% *}))
+    wrong=${line#* passed, }
+    wrong=${wrong%% *}
+    failed=$((failed + wrong))
   fi
-  if [ $status = 0 ] && [ -n "$line" ]; then
+  if [ "$status" = 0 ] && [ "$wrong" = 0 ]; then
     tail -n "${TAIL:-1}" "$log"
-  else
-    [ -n "$line" ] && [ "${line%% *}" != 0 ] || fail "$* (status $status)"
-    tail -n 100 "$log"
+    return
   fi
+  if [ -z "$line" ] || [ "$wrong" = 0 ]; then fail "${*:3} (status $status)"; fi
+  tail -n 60 "$log"
+}
+
+# Runs a program and adds it up.
+counted() {
+  local status=0
+  timeout -k 10 "${LIMIT:-600}" "$@" >"$OUT/log" 2>&1 || status=$?
+  counts "$OUT/log" $status "$@"
+}
+
+# The same of several at a time: their time is that of the references on the CPU.  Each
+# argument is a command line.
+together() {
+  local pids=() i=0 status line
+  for line in "$@"; do
+    # shellcheck disable=SC2086 # words
+    timeout -k 10 "${LIMIT:-600}" $line >"$OUT/log.$i" 2>&1 &
+    pids+=($!)
+    i=$((i + 1))
+  done
+  i=0
+  for line in "$@"; do
+    status=0
+    wait "${pids[$i]}" || status=$?
+    # shellcheck disable=SC2086
+    counts "$OUT/log.$i" $status $line
+    i=$((i + 1))
+  done
 }
 
 gpus() { bin/barewarp info | grep -c '^device [0-9]' || true; }
@@ -72,12 +102,30 @@ check() {
   local count
   count=$(gpus)
   say "every kernel"
-  counted bin/barewarp verify wo_a --tokens 1-128 --groups 2 --heads-per-group 1,2,4,8 --lora-rank 256
-  counted bin/barewarp verify wo_a --tokens 1,8,32,96,128 --groups 2,16
-  counted bin/barewarp verify up_proj --rows 1-8 --tp 8,16
-  counted bin/barewarp verify lamport_copy --rows 1-8 --tp 1,8,16
+  local wo_a="bin/barewarp verify wo_a"
+  together "$wo_a --tokens 1-128 --groups 1 --heads-per-group 1,2 --lora-rank 128" \
+    "$wo_a --tokens 1-128 --groups 1 --heads-per-group 4 --lora-rank 128" \
+    "$wo_a --tokens 1-90 --groups 1 --heads-per-group 8 --lora-rank 128" \
+    "$wo_a --tokens 91-128 --groups 1 --heads-per-group 8 --lora-rank 128" \
+    "$wo_a --tokens 1,8,32 --groups 2" "$wo_a --tokens 96 --groups 2" "$wo_a --tokens 1,8 --groups 16" \
+    "bin/barewarp verify up_proj --rows 1-8 --tp 8,16" \
+    "bin/barewarp verify lamport_copy --rows 1-8 --tp 1,8,16"
+
+  say "the mailbox, $count GPUs"
+  if [ "$count" -lt 2 ]; then
+    skip "steps between GPUs: there is one"
+  else
+    local steps="--steps ${STEPS:-100000}"
+    # The lowest bit of the seed decides whether readers wait before they poll.
+    for options in "--seed 1" "--seed 2" "--seed 3 --processes" "--seed 4 --processes"; do
+      # shellcheck disable=SC2086
+      TAIL=99 counted gpu/mailbox_run $steps $options
+    done
+  fi
 
   say "suites"
+  # One process for all tests of a suite: opening a GPU takes longer than most tests.
+  export BW_FORK=no
   local line
   BUILD=. scripts/run-suites.sh tests/test_* 2>&1 | tee "$OUT/suites.log" || true
   line=$(sed -n 's/ skipped:$//p' "$OUT/suites.log")
@@ -89,17 +137,6 @@ check() {
   # shellcheck disable=SC2046 # names without spaces
   set -- $(cat left-out)
   echo "left out, for the emulated driver only: $# suites: $*"
-
-  say "the mailbox, $count GPUs"
-  if [ "$count" -lt 2 ]; then
-    skip "steps between GPUs: there is one"
-    return
-  fi
-  TAIL=99 counted gpu/mailbox_run --steps "${STEPS:-100000}"
-  TAIL=99 counted gpu/mailbox_run --steps "${STEPS:-100000}" --processes
-  # One more seed, so that readers have polled before their wait as well as after.
-  TAIL=99 counted gpu/mailbox_run --steps "${STEPS:-100000}" --seed 1
-  TAIL=99 counted gpu/mailbox_run --steps "${STEPS:-100000}" --seed 2 --processes
 }
 
 # ---- sanitize -------------------------------------------------------------------------
@@ -137,7 +174,7 @@ sanitize() {
 
 record() {
   say "record"
-  counted bin/barewarp record --output "$OUT/h200.record"
+  counted bin/barewarp record --output "$OUT/gpu.record"
 }
 
 bench() {
@@ -160,7 +197,8 @@ bench() {
     return
   fi
   say "peers"
-  if timeout "${LIMIT:-600}" python3 scripts/gpu/peers.py --output "$OUT/peers.json" ${PEERS:-}; then pass; else fail "peers.py"; fi
+  # shellcheck disable=SC2086
+  if timeout "${LIMIT:-600}" python3 scripts/gpu/peers.py --output "$OUT/peers.json" $PEERS; then pass; else fail "peers.py"; fi
   if [ "$count" -ge 2 ]; then
     if timeout "${LIMIT:-600}" python3 scripts/gpu/peers_nccl.py --output "$OUT/nccl.json"; then pass; else fail "peers_nccl.py"; fi
   fi

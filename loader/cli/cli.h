@@ -88,5 +88,7 @@ int cli_run(int argc, char **argv);
 int cli_make_input(int argc, char **argv);
 int cli_compare(int argc, char **argv);
 int cli_bench(int argc, char **argv);
+int cli_record(int argc, char **argv);
+int cli_replay(int argc, char **argv);
 
 #endif

@@ -21,6 +21,8 @@ static const struct command {
     {"run", cli_run, "run a kernel on operands from a file"},
     {"compare", cli_compare, "compare the outputs of run with the reference"},
     {"bench", cli_bench, "measure kernels and calls, against what the GPU can do"},
+    {"record", cli_record, "write what the kernels give for fixed operands"},
+    {"replay", cli_replay, "run the cases of a record and compare"},
     {"pack", bw_cli_pack, "write a bundle from a build folder"},
 };
 

@@ -137,4 +137,4 @@ CLI := $(BUILD)/bin/barewarp
 EMU := $(BUILD)/emu/libcuda.so.1
 SUITE_PROGRAMS := $(SUITES:%=$(BUILD)/tests/%)
 # Suites that run the command line find it beside them.
-$(filter %/test_cli %/test_cli_%,$(SUITE_PROGRAMS)): | $(CLI)
+$(filter %/test_cli %/test_cli_% %/test_records,$(SUITE_PROGRAMS)): | $(CLI)

@@ -4,6 +4,7 @@
  */
 #include "harness/suite.h"
 
+#include "harness/driver.h"
 #include "harness/random.h"
 
 #include <fnmatch.h>
@@ -72,6 +73,18 @@ static void add_group(Suite *suite, const struct bwt_test *tests, size_t count,
   suite_add_tcase(suite, group);
 }
 
+/* Primary contexts go with their last user; making one takes longer than most tests. */
+static void keep_devices(void) {
+  static struct bwt_driver driver;
+  CUcontext context;
+  int count = 0;
+  if (!bwt_on_gpu() || bwt_driver_open(NULL, &driver) != NULL)
+    return;
+  (void)driver.DeviceGetCount(&count);
+  for (int i = 0; i < count; i++)
+    (void)driver.DevicePrimaryCtxRetain(&context, i);
+}
+
 int bwt_suite_main(const char *name, const struct bwt_test *tests, size_t count) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   printf("%s: seed %llu\n", name, (unsigned long long)bwt_run_seed());
@@ -90,6 +103,11 @@ int bwt_suite_main(const char *name, const struct bwt_test *tests, size_t count)
   SRunner *runner = srunner_create(suite);
   int ran = 0, bad = 0;
   if (chosen > 0) {
+    const char *fork = getenv("BW_FORK");
+    if (fork != NULL && strcmp(fork, "no") == 0) {
+      srunner_set_fork_status(runner, CK_NOFORK);
+      keep_devices();
+    }
     const char *results = getenv("BW_RESULTS");
     if (results != NULL && *results != '\0')
       srunner_set_tap(runner, results);

@@ -15,6 +15,7 @@
  *   BW_K        a glob; only tests whose name, case or "case/name" matches run
  *   BW_FULL     not empty: everything, not only a sample
  *   BW_SAMPLE   N: of each looped test at most N runs
+ *   BW_FORK=no  all tests in this process; on a GPU it also keeps the devices open meanwhile
  *   BW_RESULTS  a file to write TAP to (Check's CK_TAP_LOG_FILE_NAME works too)
  *   BW_TEST_DRIVER  the driver to test on: emu (default), cuda, or a path
  */

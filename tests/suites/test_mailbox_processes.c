@@ -264,6 +264,7 @@ START_TEST(a_rank_dies) {
 END_TEST
 
 int main(void) {
+  unsetenv("BW_FORK"); /* these tests fork, and that must come before any driver is open */
   const struct bwt_test tests[] = {
       BWT_LOOP("descriptors", descriptors_reach_all, 0, (int)BWT_COUNT(refusals), 60),
       BWT_LOOP("death", a_rank_dies, 0, 6, 60),
