@@ -28,11 +28,12 @@ macro(<|trigger_at|>, 1, <|
   pdl_trigger_if(here)
 }|>)
 
-// Usage: poll(LABEL)
-// Until no word of chunk `index` is empty.  out: word0 .. word3.  Words are compared as
-// integers: an empty one is -0 as bf16 and a subnormal as f32, and would equal others.
+// Usage: poll(LABEL, WAITED)
+// Until no word of chunk `index` is empty.  in: WAITED = 1 behind griddepcontrol.wait, else
+// 0.  out: word0 .. word3.  Words are compared as integers: an empty one is -0 as bf16 and a
+// subnormal as f32, and would equal others.
 // After poll_limit rounds (0: never) it notes the chunk in *stuck and gives up.
-macro(<|poll|>, 1, <|
+macro(<|poll|>, 2, <|
 {
   .reg .b64 at;
   .reg .b32 round, limit;
@@ -51,6 +52,9 @@ again:
   add.u32 round, round, 1;
   setp.eq.and.u32 given_up, round, limit, limited;
   @!given_up bra again;
+m4_if($2, <||>, <|dnl
+  pdl_wait  // before any store
+|>)dnl
   note_stuck
 }
 $1:|>)
@@ -63,7 +67,6 @@ macro(<|note_stuck|>, 0, <|
   .reg .b64 note;
   .reg .b32 what, bit, before;
   .reg .pred wanted, empty;
-  pdl_wait  // before any store
   ld.param.u64 note, [stuck];
   setp.ne.u64 wanted, note, 0;
   @!wanted bra noted;
@@ -179,8 +182,8 @@ remark(<|Launch: grid (any, 1, 1), block (|>BLOCK<|, 1, 1).  Chunks go round the
 
   // ---- poll: may begin while the producer still runs ---------------------------------------
   only_begin(first_polled, any)
-  poll(first_whole)
-  only_end
+  poll(first_whole, 0)
+  only_end_apart
   pdl_wait
   trigger_at(TRIGGER_AFTER_WAIT)
 
@@ -197,14 +200,14 @@ next_chunk:
     add.u32 index, index, stride;
     setp.lt.u32 more, index, count;
     @!more bra all_taken;
-    poll(next_whole)
+    poll(next_whole, 1)
     bra next_chunk;
 all_taken:
   }
   // What the ranks did before they stored these words happened before what this rank does
   // next: the other half of the edge that the producer makes before it stores.
   fence.acq_rel.sys;
-  only_end
+  only_end_apart
 
   // ---- the last CTA advances the count ------------------------------------------------------
   // By now every thread of this CTA has read it.
@@ -219,7 +222,7 @@ all_taken:
     add.u32 step, step, 1;
     @last_cta st.relaxed.gpu.global.u32 [steps_at], step;
   }
-  only_end
+  only_end_apart
   trigger_at(TRIGGER_LATE)
   exit;
 }

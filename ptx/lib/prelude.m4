@@ -180,6 +180,12 @@ macro(<|only_end|>, 0, <|
 m4_block:
 bar.warp.sync 0xffffffff;m4_end(<|only|>)|>)
 
+// Usage: only_begin(LABEL, PREDICATE) ... only_end_apart
+// The same where no lane needs what the block did to memory: it orders nothing.  (The warp
+// is whole again all the same: ptxas makes lanes meet where a branch ends.)
+macro(<|only_end_apart|>, 0, <|
+m4_block:m4_end(<|only|>)|>)
+
 // Usage: warps_begin(LABEL, PREDICATE) ... warps_end
 // The same with a PREDICATE that is equal in all threads of a warp: it needs no
 // reconvergence.

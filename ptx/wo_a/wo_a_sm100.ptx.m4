@@ -124,7 +124,7 @@ m4_if(HEADS > 1, <|dnl
   mbarrier_create_fence
 
   request_weights
-  only_end
+  only_end_apart
 
   // The group needs a division: it follows the big copies.
   .reg .b32 group, tile_in_group;
@@ -137,7 +137,7 @@ m4_if(HEADS > 1, <|dnl
   // What the inbox will hold: our tokens rank, rank + HEADS, .. below TILE, from each head.
   expect_inbox
 |>)dnl
-  only_end
+  only_end_apart
 
   bar.sync 0;  // the barriers are ready for our threads
 m4_if(HEADS > 1, <|dnl
@@ -213,7 +213,7 @@ m4_for(<|I|>, 0, ITERATIONS - 1, <|
 |>)dnl
 |>)dnl
   }
-  only_end
+  only_end_apart
 
   .reg .b32 x_low<ITERATIONS>, x_high<ITERATIONS>;  // elements 0, 1 and 2, 3 of the quad
   {
@@ -253,7 +253,7 @@ m4_for(<|I|>, 0, ITERATIONS - 1, <|
     GUARD(I)ld.global.v2.f32 {sin_a<||>I, sin_b<||>I}, [address+eval(2 * ROPE_DIM)];
 |>)dnl
   }
-  only_end
+  only_end_apart
 
   // ---- tensor memory: while the loads are under way -------------------------------------
   // Not before the wait: an earlier kernel on this SM may hold TMEM until it ends.  And no
@@ -361,7 +361,6 @@ m4_if(TILES > 1, <|dnl
   // ---- the product: D[weight row][token], 4 stages of 4 steps ---------------------------
   warps_begin(product_done, warp0)
   mbarrier_wait(AT(S_SCALES_LOADED), 0)
-  bar.warp.sync 0xffffffff;
 m4_for(<|STAGE|>, 0, STAGES - 1, <|
   {
     .reg .b32 words;
@@ -516,7 +515,6 @@ m4_if(TILE < HEADS, <|dnl
   // ---- our inbox: one warp waits, the others hear of it -----------------------------------
   warps_begin(inbox_full, warp0)
   mbarrier_wait_cluster(AT(S_REDUCED), 0)
-  bar.warp.sync 0xffffffff;
   warps_end
   bar.sync BARRIER_REDUCED, EPILOGUE_THREADS;
 |>)dnl
