@@ -141,17 +141,24 @@ check() {
 
 # ---- sanitize -------------------------------------------------------------------------
 
-# One tool over one command: no error and no hazard, and the command itself passed.
+# One run of a tool over `barewarp verify`: its output to LOG, its exit status to LOG.status.
+sanitize_one() {
+  local status=0
+  # shellcheck disable=SC2086 # words
+  timeout -k 10 "${LIMIT:-600}" compute-sanitizer --tool "$2" --print-limit 20 bin/barewarp verify $3 >"$1" 2>&1 ||
+    status=$?
+  echo $status >"$1.status"
+}
+
+# Judges one run of a tool: no error and no hazard, and the command itself passed.
 sanitized() {
-  local tool=$1 log=$OUT/sanitize.log status=0
-  shift
-  compute-sanitizer --tool "$tool" --print-limit 20 "$@" >"$log" 2>&1 || status=$?
-  if [ $status = 0 ] && grep -qE '(ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards)' "$log"; then
-    echo "$tool: $(grep SUMMARY "$log" | sed 's/^=* //'), $(tail -n 5 "$log" | grep passed): ${*:2}"
+  local log=$1 status=$2 tool=$3
+  if [ "$status" = 0 ] && grep -qE '(ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards)' "$log"; then
+    echo "$tool: $(grep SUMMARY "$log" | sed 's/^=* //'), $(grep -E '^[0-9]+ passed' "$log"): ${*:4}"
     pass
   else
-    fail "$tool ${*:2} (status $status)"
-    head -n 60 "$log"
+    fail "$tool ${*:4} (status $status)"
+    head -n 40 "$log"
   fi
 }
 
@@ -160,13 +167,29 @@ sanitize() {
     fail "there is no compute-sanitizer in PATH"
     return
   fi
-  for tool in memcheck racecheck synccheck initcheck; do
-    say "$tool"
-    sanitized $tool bin/barewarp verify wo_a --tokens 1,2,4,8,9,16,24,32,33,96 --groups 1 --lora-rank 128 --heads-per-group 2,8
-    sanitized $tool bin/barewarp verify wo_a --tokens 3,17 --groups 2 --lora-rank 256 --heads-per-group 1,4
-    sanitized $tool bin/barewarp verify up_proj --rows 1-8 --tp 8 --rank 0,7 --hidden 7168
-    sanitized $tool bin/barewarp verify up_proj --rows 1,5,6,8 --tp 16 --rank 3
-    sanitized $tool bin/barewarp verify lamport_copy --rows 1,8 --tp 8
+  local verify=(
+    "wo_a --tokens 1,2,3,4,8,9,16 --groups 1 --lora-rank 128 --heads-per-group 1,2,8"
+    "wo_a --tokens 17,24,25,32,33,37,96,128 --groups 1 --lora-rank 128 --heads-per-group 2,4"
+    "wo_a --tokens 5,40 --groups 2 --lora-rank 256 --heads-per-group 8"
+    "up_proj --rows 1-8 --tp 8 --rank 0,7 --hidden 7168"
+    "up_proj --rows 1,5,6,8 --tp 16 --rank 3"
+    "lamport_copy --rows 1,8 --tp 1,8"
+  )
+  local tools=(memcheck racecheck synccheck initcheck) i=0 tool line
+  for tool in "${tools[@]}"; do
+    for line in "${verify[@]}"; do
+      sanitize_one "$OUT/sanitize.$i" "$tool" "$line" &
+      i=$((i + 1))
+      [ $((i % ${BW_JOBS:-8})) != 0 ] || wait # so many at a time
+    done
+  done
+  wait
+  i=0
+  for tool in "${tools[@]}"; do
+    for line in "${verify[@]}"; do
+      sanitized "$OUT/sanitize.$i" "$(cat "$OUT/sanitize.$i.status")" "$tool" "$line"
+      i=$((i + 1))
+    done
   done
 }
 

@@ -95,8 +95,8 @@ class WoA:
         for g in range(self.groups):
             torch._scaled_mm(self.a_rows[g], w[g].t(), scale_a=self.row_scale[g].unsqueeze(1),
                              scale_b=self.weight_rows[g].unsqueeze(0), out_dtype=torch.bfloat16,
-                             use_fast_accum=True, out=self.y[g])
-        kernels.after(self.y, self.q, self.qs, 1, self.groups)
+                             use_fast_accum=True, out=self.y_rows[g])
+        kernels.after(self.y_rows, self.q, self.qs, 1, self.groups)
 
     def judge(self, folder):
         out = os.path.join(folder, "output.safetensors")
@@ -133,18 +133,19 @@ class WoA:
 
     def run_fp8_rows(self, folder):
         k = HEADS * 512
-        # _scaled_mm wants a multiple of 16 rows of its second operand, and any of its first.
         wide = self.wide_weight().view(self.groups, RANK, k).float()
         self.weight_rows = wide.abs().amax(2).clamp(min=1e-10) / 448
         w = (wide / self.weight_rows.unsqueeze(2)).to(torch.float8_e4m3fn)
-        self.a_rows = torch.empty(self.groups, self.tokens, k, dtype=torch.float8_e4m3fn,
-                                  device="cuda")
-        self.row_scale = torch.empty(self.groups, self.tokens, device="cuda")
+        # cuBLAS takes no fewer than 16 rows of them.
+        pitch = (self.tokens + 15) // 16 * 16
+        self.a_rows = torch.ones(self.groups, pitch, k, device="cuda").to(torch.float8_e4m3fn)
+        self.row_scale = torch.ones(self.groups, pitch, device="cuda")
+        self.y_rows = torch.empty(self.groups, pitch, RANK, dtype=torch.bfloat16, device="cuda")
         self.fp8_rows(w)
         a = self.a_rows.double() * self.row_scale.double().unsqueeze(2)
         truth = torch.bmm(a, (w.double() * self.weight_rows.double().unsqueeze(2)).transpose(1, 2))
         # Fast accumulation keeps 13 bits or so.
-        worst = float((self.y.double() - truth).norm() / truth.norm())
+        worst = float((self.y_rows.double() - truth).norm() / truth.norm())
         if not worst < 2e-2:
             raise RuntimeError(f"relative error {worst:.3g}")
         said = f"relative error {worst:.2e} of its own operands' product"

@@ -51,30 +51,29 @@ def _before(x, positions, rope, out, scale, row_scale, heads, x_stride, MODE: tl
 
 
 @triton.jit
-def _row_quantize(x, largest, out, scale, heads, HPG: tl.constexpr):
-    """e4m3 with one f32 scale for a token and group; out [G, T, HPG * 512]."""
+def _row_quantize(x, largest, out, scale, heads, pitch, HPG: tl.constexpr):
+    """e4m3 with one f32 scale for a token and group; out [G, pitch, HPG * 512]."""
     t, g = tl.program_id(0), tl.program_id(1)
-    tokens = tl.num_programs(0)
     top = tl.max(tl.load(largest + t * heads + g * HPG + tl.arange(0, HPG)), 0)
     s = tl.maximum(top, 1e-10) / 448.0
-    tl.store(scale + g * tokens + t, s)
+    tl.store(scale + g * pitch + t, s)
     for h in range(HPG):
         k = tl.arange(0, 512)
         v = tl.load(x + (t * heads + g * HPG + h) * 512 + k).to(tl.float32)
-        tl.store(out + ((g * tokens + t) * HPG + h) * 512 + k, (v / s).to(tl.float8e4nv))
+        tl.store(out + ((g * pitch + t) * HPG + h) * 512 + k, (v / s).to(tl.float8e4nv))
 
 
 @triton.jit
-def _after(y, q, qs, N, tokens, R, PARTS: tl.constexpr):
+def _after(y, q, qs, N, pitch, R, PARTS: tl.constexpr):
     """128 outputs of a token: quantize per 32 into q and the F8_128x4 tile of qs.  y is
-    [PARTS, G, T, R]: f32 parts that are still to be summed, or bf16 if PARTS is 1."""
+    [PARTS, G, pitch, R]: f32 parts that are still to be summed, or bf16 if PARTS is 1."""
     t, j = tl.program_id(0), tl.program_id(1)
     n = j * 128 + tl.arange(0, 128)
     group = j * 128 // R
-    at = (group * tokens + t) * R + n - group * R
+    at = (group * pitch + t) * R + n - group * R
     v = tl.load(y + at).to(tl.float32)
     for p in tl.static_range(1, PARTS):
-        v += tl.load(y + p * tokens * N + at)
+        v += tl.load(y + p * pitch * N + at)
     v = v.to(tl.bfloat16).to(tl.float32)
     blocks = tl.reshape(v, (4, 32))
     e, inverse = _scale_of(tl.max(tl.abs(blocks), 1))
@@ -112,12 +111,13 @@ def before(x, positions, rope, out, scale, row_scale, mode):
 
 def row_quantize(x, largest, out, scale, groups):
     tokens, heads, _ = x.shape
-    _row_quantize[(tokens, groups)](x, largest, out, scale, heads, HPG=heads // groups, num_warps=4)
+    _row_quantize[(tokens, groups)](x, largest, out, scale, heads, out.shape[1],
+                                    HPG=heads // groups, num_warps=4)
 
 
 def after(y, q, qs, parts, groups):
     tokens, outputs = q.shape
-    _after[(tokens, outputs // 128)](y, q, qs, outputs, tokens, outputs // groups, PARTS=parts,
+    _after[(tokens, outputs // 128)](y, q, qs, outputs, y.shape[-2], outputs // groups, PARTS=parts,
                                      num_warps=1)
 
 
