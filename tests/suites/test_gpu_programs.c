@@ -69,8 +69,23 @@ START_TEST(mailbox_run_refuses) {
 }
 END_TEST
 
+/* The README's tables are those of the measurements that are kept. */
+START_TEST(readme_has_the_results) {
+  bwt_folder_make(folder);
+  assert_says(
+      RUN("if test -e tests/results/h200.json; then scripts=scripts/gpu/results.py; "
+          "python3 $scripts check tests/results/h200.json README.md && python3 $scripts "
+          "plot tests/results/h200.json '%s/svg' && cmp '%s/svg' tests/results/h200.svg; fi && "
+          "echo same",
+          folder, folder),
+      0, "same");
+  bwt_folder_remove(folder);
+}
+END_TEST
+
 int main(void) {
   const struct bwt_test tests[] = {
+      BWT_TEST("results", readme_has_the_results, 60),
       BWT_LOOP("mailbox_run", mailbox_run, 0, 2, 120),
       BWT_TEST("mailbox_run", mailbox_run_sees_wrong_rows, 120),
       BWT_TEST("mailbox_run", mailbox_run_refuses, 60),

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of `gpu.sh bench`, kept and shown.
+
+  results.py merge OUT FILE.json      one file of what a run left in OUT
+  results.py readme FILE.json README  writes the tables between the marks in README
+  results.py check FILE.json README   fails if the README has others
+  results.py plot FILE.json FILE.svg  time of wo_a over T, against the floor and the peers
+
+Ratios are of one run: the peer's time over barewarp's.
+"""
+import json
+import math
+import os
+import sys
+
+BEGIN, END = "<!-- results: scripts/gpu/results.py -->", "<!-- /results -->"
+
+
+# ---- one file -----------------------------------------------------------------------------------
+
+
+def short(times):
+    """Three digits behind the point are more than a clock gives."""
+    return {k: round(v, 3) if isinstance(v, float) else v for k, v in times.items()}
+
+
+def merge(folder, target):
+    def load(name):
+        path = os.path.join(folder, name + ".json")
+        return json.load(open(path)) if os.path.exists(path) else None
+
+    first = load("wo_a")
+    result = {k: first[k] for k in ("device", "arch", "driver_version", "ptxas", "date",
+                                    "replays", "rotates_through_bytes",
+                                    "read_rate_bytes_per_second")}
+    result["empty_us"] = {w: short(t) for w, t in first["empty_us"].items()}
+    result["rows"], result["peers"] = [], []
+    for name in ("wo_a", "up_proj", "lamport_copy", "step", "step_peers", "layers", "host"):
+        for row in (load(name) or {"rows": []})["rows"]:
+            for times in ("us", "floor_us"):
+                if times in row:
+                    row[times] = (short(row[times]) if "median" in row[times] else
+                                  {w: short(t) for w, t in row[times].items()})
+            row["read_share"] = round(row.get("read_share", 0), 3)
+            result["rows"].append(row)
+    for name in ("peers", "nccl"):
+        part = load(name)
+        if part is None:
+            continue
+        result.update({k: part[k] for k in ("torch", "nccl") if k in part})
+        for peer in part["peers"]:
+            if "us" in peer:
+                peer["us"] = short(peer["us"])
+            result["peers"].append(peer)
+    with open(target, "w") as file:
+        rows = ",\n".join("  " + json.dumps(r) for r in result.pop("rows"))
+        peers = ",\n".join("  " + json.dumps(r) for r in result.pop("peers"))
+        head = json.dumps(result, indent=1)[:-2]
+        file.write(f'{head},\n "rows": [\n{rows}\n ],\n "peers": [\n{peers}\n ]\n}}\n')
+
+
+# ---- looking things up ------------------------------------------------------------------------------
+
+
+def select(among, **facts):
+    return [r for r in among if all(r.get(k) == v for k, v in facts.items())]
+
+
+def ours(result, **facts):
+    """(without PDL, best of all, its name, floor at best) of a row, or None."""
+    rows = select(result["rows"], **facts)
+    if not rows:
+        return None
+    row = rows[0]
+    best = row["us"][row["best"]]["median"]
+    floor = min((t["median"] for t in row.get("floor_us", {}).values()), default=None)
+    return row["us"]["none"]["median"], best, row["best"], floor
+
+
+def peer(result, **facts):
+    rows = [r for r in select(result["peers"], **facts) if "us" in r]
+    return rows[0]["us"]["median"] if rows else None
+
+
+def number(value):
+    return "–" if value is None else f"{value:.0f}" if value >= 1000 else f"{value:.2f}"
+
+
+def ratio(theirs, own):
+    theirs = [t for t in theirs if t is not None]
+    return f"{min(theirs) / own:.1f}×" if theirs else "–"
+
+
+def values(result, family, name):
+    return sorted({r[name] for r in select(result["rows"], family=family)})
+
+
+# ---- tables ------------------------------------------------------------------------------------------
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return lines + ["| " + " | ".join(str(c) for c in row) + " |" for row in rows]
+
+
+WAYS = {"none": "none", "entry": "entry", "after_wait": "after the wait", "late": "late"}
+
+
+def wo_a_table(result, groups):
+    rows, never = [], []
+    for t in values(result, "wo_a", "tokens"):
+        facts = dict(family="wo_a", tokens=t, groups=groups, heads_per_group=8)
+        own = ours(result, **facts)
+        if own is None:
+            continue
+        theirs = [peer(result, peer=p, **facts) for p in ("bf16", "mxfp8_triton", "fp8_rows")]
+        none, best, way, floor = own
+        rows.append([t, number(none), number(best), WAYS[way], number(floor),
+                     *map(number, theirs), ratio(theirs[:2], best), ratio(theirs[:2], none)])
+        same = [p for p in theirs[:2] if p is not None]
+        if same and best > min(same):
+            never.append(t)
+    head = ["T", "no PDL", "PDL", "trigger", "floor", "bf16", "MXFP8", "fp8 by rows",
+            "ratio, PDL", "ratio, no PDL"]
+    said = (f"From T = {never[0]} on a peer is faster." if never else
+            "No peer that computes the same is faster at any T measured.")
+    return [f"`wo_a`, G = {groups} groups of 8 heads, 1024 rows each. {said}", "",
+            *table(head, rows), ""]
+
+
+def up_proj_table(result, tp):
+    rows, never = [], []
+    for m in values(result, "up_proj", "rows"):
+        facts = dict(family="up_proj", rows=m, tp=tp, hidden=7168)
+        own = ours(result, mode="local", **facts)
+        if own is None:
+            continue
+        none, best, way, floor = own
+        theirs = [peer(result, peer=p, **facts) for p in ("linear_add", "addmm")]
+        rows.append([m, number(none), number(best), WAYS[way], number(floor), *map(number, theirs),
+                     ratio(theirs, best), ratio(theirs, none)])
+        if any(p is not None and p < best for p in theirs):
+            never.append(m)
+    head = ["M", "no PDL", "PDL", "trigger", "floor", "linear + add", "addmm",
+            "ratio, PDL", "ratio, no PDL"]
+    said = f"From M = {never[0]} on a peer is faster." if never else "No peer is faster at any M."
+    return [f"`up_proj`, S = {7168 // tp}, stored to one rank. {said}", "", *table(head, rows), ""]
+
+
+def copy_table(result):
+    rows = []
+    for m in values(result, "lamport_copy", "rows"):
+        own = ours(result, family="lamport_copy", rows=m)
+        theirs = peer(result, family="lamport_copy", rows=m)
+        rows.append([m, number(own[0]), number(own[1]), number(theirs)])
+    return ["`lamport_copy`, 7168 columns, the rows already there; beside it a copy that neither "
+            "polls nor empties.", "", *table(["M", "no PDL", "PDL", "copy"], rows), ""]
+
+
+def step_table(result):
+    steps = [r for r in select(result["rows"], family="step", mode="peers")]
+    rows = []
+    for row in steps:
+        facts = dict(family="step", rows=row["rows"], tp=row["tp"])
+        none, best, way, _ = ours(result, mode="peers", **facts)
+        whole = peer(result, peer="linear_allgather_add", **facts)
+        alone = peer(result, peer="allgather_add", **facts)
+        rows.append([row["rows"], number(none), number(best), WAYS[way], number(whole),
+                     number(alone), ratio([whole], best)])
+    if not rows:
+        return []
+    head = ["M", "no PDL", "PDL", "trigger", "linear + NCCL all-gather + add",
+            "all-gather + add alone", "ratio"]
+    return [f"A step of {steps[0]['tp']} GPUs, S = 896 columns each: `up_proj` and `lamport_copy` "
+            "in mode `peers`; the slowest rank.", "", *table(head, rows), ""]
+
+
+def layers_table(result):
+    rows = []
+    for row in select(result["rows"], family="layers"):
+        none, best, way, _ = ours(result, family="layers", rows=row["rows"])
+        theirs = peer(result, family="layers", rows=row["rows"])
+        rows.append([row["rows"], number(none), number(best), WAYS[way], number(theirs),
+                     ratio([theirs], best)])
+    if not rows:
+        return []
+    layers = select(result["rows"], family="layers")[0]["layers"]
+    return [f"A whole decode step: {layers} layers' `wo_a` (G = 2, T = M), `up_proj` (S = 896) and "
+            "`lamport_copy` in one graph, every weight cold; against bf16 WO-A, linear + add and "
+            "copy. Microseconds a step.", "",
+            *table(["M", "no PDL", "PDL", "trigger", "peers", "ratio"], rows), ""]
+
+
+def host_table(result):
+    rows = [[r["what"], number(r["us"]["median"])]
+            for r in select(result["rows"], family="host")]
+    return ["What calls cost on the CPU, microseconds.", "", *table(["call", "median"], rows), ""]
+
+
+def text_of(result, plot):
+    tera = result["read_rate_bytes_per_second"] * 1e-12
+    empty = result["empty_us"]
+    lines = [
+        f"{result['device']}, CUDA driver {result['driver_version'] // 1000}."
+        f"{result['driver_version'] % 1000 // 10}, ptxas {result['ptxas'].split()[0]}, PyTorch "
+        f"{result.get('torch', '–')}, {result['date'][:10]}; reading alone {tera:.2f} TB/s, an empty "
+        f"launch {empty['none']['median']:.2f} µs. Microseconds a launch, medians; ratios are the "
+        "fastest peer's time (of those that compute the same) over ours in a PDL chain and without "
+        "PDL. *Floor*: CTAs that only fetch the weights. *bf16*: Triton before and after, weights "
+        "widened beforehand, `torch.bmm`. *MXFP8*: Triton throughout (`tl.dot_scaled`). *fp8 by "
+        "rows* computes less: one scale for a weight row instead of one for 32 columns. Peers run "
+        "without PDL, as PyTorch launches them.", "",
+        f"![time of wo_a over T]({plot})", ""]
+    for groups in values(result, "wo_a", "groups"):
+        lines += wo_a_table(result, groups)
+    for tp in values(result, "up_proj", "tp"):
+        lines += up_proj_table(result, tp)
+    lines += copy_table(result) + step_table(result) + layers_table(result) + host_table(result)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def split(readme):
+    text = open(readme).read()
+    before, rest = text.split(BEGIN + "\n")
+    inside, after = rest.split(END)
+    return before, inside, after
+
+
+# ---- the plot -------------------------------------------------------------------------------------------
+
+
+def line_points(points, x, y):
+    return " ".join(f"{x(t):.1f},{y(v):.1f}" for t, v in points if v is not None)
+
+
+def plot(result, target):
+    width, height, left, top, wide, high = 860, 360, 52, 34, 340, 270
+    series = [("wo_a, PDL", "#c0392b", 2.4), ("wo_a, no PDL", "#e59866", 2.0),
+              ("floor", "#7f8c8d", 1.6), ("bf16 peer", "#2e86c1", 1.8), ("MXFP8 peer", "#1e8449", 1.8)]
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+           'font-family="sans-serif" font-size="11">',
+           f'<rect width="{width}" height="{height}" fill="white"/>']
+    tokens = values(result, "wo_a", "tokens")
+    for panel, groups in enumerate(values(result, "wo_a", "groups")[:2]):
+        curves = [[] for _ in series]
+        for t in tokens:
+            facts = dict(family="wo_a", tokens=t, groups=groups, heads_per_group=8)
+            own = ours(result, **facts)
+            if own is None:
+                continue
+            for curve, value in zip(curves, (own[1], own[0], own[3],
+                                             peer(result, peer="bf16", **facts),
+                                             peer(result, peer="mxfp8_triton", **facts))):
+                if value is not None:
+                    curve.append((t, value))
+        every = [v for curve in curves for _, v in curve]
+        low, most = math.log2(min(every)) - 0.2, math.log2(max(every)) + 0.2
+        span = math.log2(tokens[-1] / tokens[0]) or 1
+        x0 = left + panel * (wide + 70)
+
+        def x(t):
+            return x0 + math.log2(t / tokens[0]) / span * wide
+
+        def y(v):
+            return top + high - (math.log2(v) - low) / (most - low) * high
+
+        out.append(f'<text x="{x0 + wide / 2}" y="20" text-anchor="middle" font-size="13">'
+                   f"wo_a, G = {groups}, H = 8, R = 1024: µs over T</text>")
+        for t in tokens:
+            out.append(f'<line x1="{x(t):.1f}" y1="{top}" x2="{x(t):.1f}" y2="{top + high}" '
+                       f'stroke="#eee"/><text x="{x(t):.1f}" y="{top + high + 15}" '
+                       f'text-anchor="middle">{t}</text>')
+        for power in range(math.ceil(low), math.floor(most) + 1):
+            v = 2**power
+            out.append(f'<line x1="{x0}" y1="{y(v):.1f}" x2="{x0 + wide}" y2="{y(v):.1f}" '
+                       f'stroke="#eee"/><text x="{x0 - 6}" y="{y(v) + 4:.1f}" '
+                       f'text-anchor="end">{v}</text>')
+        for (name, colour, thick), curve in zip(series, curves):
+            dash = ' stroke-dasharray="5 4"' if name == "floor" else ""
+            out.append(f'<polyline points="{line_points(curve, x, y)}" fill="none" '
+                       f'stroke="{colour}" stroke-width="{thick}"{dash}/>')
+            out += [f'<circle cx="{x(t):.1f}" cy="{y(v):.1f}" r="2.4" fill="{colour}"/>'
+                    for t, v in curve]
+    for i, (name, colour, _) in enumerate(series):
+        at = left + i * 150
+        out.append(f'<line x1="{at}" y1="{height - 14}" x2="{at + 22}" y2="{height - 14}" '
+                   f'stroke="{colour}" stroke-width="3"/><text x="{at + 28}" y="{height - 10}">'
+                   f"{name}</text>")
+    out.append("</svg>")
+    with open(target, "w") as file:
+        file.write("\n".join(out) + "\n")
+
+
+# ---- the program --------------------------------------------------------------------------------------------
+
+
+def main(arguments):
+    if len(arguments) != 3 or arguments[0] not in ("merge", "readme", "check", "plot"):
+        sys.exit(__doc__)
+    what, source, target = arguments
+    if what == "merge":
+        return merge(source, target)
+    result = json.load(open(source))
+    if what == "plot":
+        return plot(result, target)
+    text = text_of(result, os.path.splitext(source)[0] + ".svg")
+    before, inside, after = split(target)
+    if what == "check":
+        sys.exit(0 if inside == text else f"{target} has other results than {source}: "
+                 f"scripts/gpu/results.py readme {source} {target}")
+    with open(target, "w") as file:
+        file.write(before + BEGIN + "\n" + text + END + after)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
