@@ -389,15 +389,28 @@ static void read_report(const char *path, struct rule_outcome *o) {
     fclose(file);
 }
 
-static void child(const struct rule_pair *p, bool bad, const uint64_t *seeds, unsigned count,
+/* EMU_CHECKS: all groups but one. */
+static void set_checks(const char *off) {
+  static const char *const groups[] = {"bounds",   "undef", "race",    "proxy",  "tcgen05",
+                                       "mbarrier", "pdl",   "cluster", "mailbox"};
+  char list[128] = "";
+  for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+    if (strcmp(groups[i], off) != 0)
+      snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? "," : "",
+               groups[i]);
+  setenv("EMU_CHECKS", list, 1);
+}
+
+static void child(const struct rule_pair *p, enum rule_twin twin, const uint64_t *seeds, unsigned count,
                   const char *report, struct rule_outcome *o, char *why, size_t size) {
   static struct rig r;
   char text[32];
   r.pair = p;
   setenv("EMU_ARCH", p->arch, 1);
-  setenv("EMU_CHECKS", "all", 1);
+  bool bad = twin != RULE_good;
+  set_checks(twin == RULE_bad_unchecked ? p->group : "");
   setenv("EMU_REPORT", report, 1);
-  unsetenv("EMU_KEEP_GOING");
+  setenv("EMU_KEEP_GOING", twin == RULE_bad_going ? "1" : "0", 1);
   snprintf(text, sizeof text, "%u", p->devices);
   setenv("EMU_DEVICES", text, 1);
   if (bad && freopen("/dev/null", "w", stderr) == NULL)
@@ -425,7 +438,7 @@ static void child(const struct rule_pair *p, bool bad, const uint64_t *seeds, un
   snprintf(why, size, "%s", r.why);
 }
 
-bool bwt_rule_run(const struct rule_pair *p, bool bad, const uint64_t *seeds, unsigned count,
+bool bwt_rule_run(const struct rule_pair *p, enum rule_twin twin, const uint64_t *seeds, unsigned count,
                   struct rule_outcome *outcome, struct bwt_text *why) {
   struct {
     struct rule_outcome outcome;
@@ -444,7 +457,7 @@ bool bwt_rule_run(const struct rule_pair *p, bool bad, const uint64_t *seeds, un
   fflush(NULL);
   pid_t pid = fork();
   if (pid == 0) {
-    child(p, bad, seeds, count, report, &result.outcome, result.why, sizeof result.why);
+    child(p, twin, seeds, count, report, &result.outcome, result.why, sizeof result.why);
     _exit(write(ends[1], &result, sizeof result) == (ssize_t)sizeof result ? 0 : 1);
   }
   close(ends[1]);

@@ -20,10 +20,17 @@ struct rule_outcome {
   unsigned line, other; /* 0: that side has no instruction */
 };
 
-/* Runs it under each of these schedule seeds in turn, in a child process with all checks
- * on, until one reports something or fails.  false: the twin could not be run at all, *why
+/* What is run, and how. */
+enum rule_twin {
+  RULE_good,
+  RULE_bad,
+  RULE_bad_unchecked, /* with the check of its group off */
+  RULE_bad_going      /* told to go on after reports */
+};
+
+/* Runs it under each of these schedule seeds in turn, in a child process, until one reports something or fails.  false: the twin could not be run at all, *why
  * says why. */
-bool bwt_rule_run(const struct rule_pair *p, bool bad, const uint64_t *seeds, unsigned count,
+bool bwt_rule_run(const struct rule_pair *p, enum rule_twin twin, const uint64_t *seeds, unsigned count,
                   struct rule_outcome *outcome, struct bwt_text *why);
 
 #endif

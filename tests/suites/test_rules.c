@@ -4,7 +4,7 @@
  * rule, the group and the lines that its file says, and run each good twin without a
  * word.  A looped test per group of checks, a run per pair: 20 schedule seeds of the good
  * twin and 5 of the bad one, or, where the file says that the fault shows on some schedules
- * only, up to 20.
+ * only, up to 20.  Then once told to go on after reports, and once with the check off.
  *
  * BW_PAIR: a glob on group/name or group; only those pairs.
  */
@@ -62,14 +62,35 @@ static void check_bad(const struct rule_pair *p, const uint64_t *seeds) {
   struct bwt_text why = {0};
   struct rule_outcome o;
   if (p->some_seeds) {
-    BWT_REQUIRE(bwt_rule_run(p, true, seeds, SEEDS, &o, &why), "%s: %s", p->path, why.chars);
+    BWT_REQUIRE(bwt_rule_run(p, RULE_bad, seeds, SEEDS, &o, &why), "%s: %s", p->path, why.chars);
     judge_bad(p, &o);
     return;
   }
   for (unsigned i = 0; i < BAD_SEEDS; i++) {
-    BWT_REQUIRE(bwt_rule_run(p, true, &seeds[i], 1, &o, &why), "%s: %s", p->path, why.chars);
+    BWT_REQUIRE(bwt_rule_run(p, RULE_bad, &seeds[i], 1, &o, &why), "%s: %s", p->path, why.chars);
     judge_bad(p, &o);
   }
+}
+
+/* Without its check the program goes on, or ends for another reason; it must not take the
+ * driver with it.  Where there is no memory, and when nothing can run, reports cannot be
+ * switched off. */
+static void check_switches(const struct rule_pair *p, const uint64_t *seeds) {
+  struct bwt_text why = {0};
+  struct rule_outcome o;
+  BWT_REQUIRE(bwt_rule_run(p, RULE_bad_going, seeds, 1, &o, &why), "%s, going on: %s", p->path,
+              why.chars);
+  BWT_REQUIRE(p->some_seeds || (o.reports > 0 && strcmp(o.rule, p->rule) == 0),
+              "%s, going on: %u reports, %s [%s] at line %u: %s", p->path, o.reports, o.rule,
+              o.group, o.line, o.message);
+  BWT_REQUIRE(bwt_rule_run(p, RULE_bad_unchecked, seeds, 1, &o, &why), "%s, check off: %s",
+              p->path, why.chars);
+  static const char *const always[] = {"bounds", "progress", "mailbox"};
+  for (size_t i = 0; i < BWT_COUNT(always); i++)
+    if (strcmp(p->group, always[i]) == 0)
+      return;
+  BWT_REQUIRE(strcmp(o.group, p->group) != 0, "%s, check off: %s [%s] at line %u: %s", p->path,
+              o.rule, o.group, o.line, o.message);
 }
 
 START_TEST(pair) {
@@ -80,13 +101,14 @@ START_TEST(pair) {
   BWT_REQUIRE(bwt_rule_pair_read(&p, files.gl_pathv[_i], &why), "%s", why.chars);
   printf("%s\n", p.path);
   draw_seeds(seeds, (unsigned)_i);
-  BWT_REQUIRE(bwt_rule_run(&p, false, seeds, SEEDS, &o, &why), "%s: %s", p.path, why.chars);
+  BWT_REQUIRE(bwt_rule_run(&p, RULE_good, seeds, SEEDS, &o, &why), "%s: %s", p.path, why.chars);
   BWT_REQUIRE(o.reports == 0 && o.result == CUDA_SUCCESS,
               "%s: the good twin: CUresult %d, %s [%s] at line %u, other side %u, EMU_SEED=%llu: "
               "%s",
               p.path, (int)o.result, o.rule, o.group, o.line, o.other, (unsigned long long)o.seed,
               o.message);
   check_bad(&p, seeds);
+  check_switches(&p, seeds);
   bwt_rule_pair_free(&p);
 }
 END_TEST

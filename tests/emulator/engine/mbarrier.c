@@ -113,6 +113,7 @@ bool mbar_open(const struct access *a, uint64_t addr, const char *what, struct m
                     "%s on an mbarrier that is not initialised", what))
       return false;
     r->entry = insert(r->cta, r->offset); /* told to go on: with whatever is there */
+    r->entry->init = *a;
   } else if (r->entry->word != word) {
     if (mbar_misuse(
             a, NULL, addr, "mbarrier-overwritten",
