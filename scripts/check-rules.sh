@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Every rule of the emulated driver has a pair in tests/rules, or a line in
-# tests/rules/without-pair.tsv that says why not; and each group of checks has at least
-# five pairs.
+# tests/rules/without-pair.tsv that says why not.
 #
 # Ids of rules are the string literals of words joined by hyphens, "oob-global", in the
 # sources of the emulator.  Literals of that form that are no rules are in the list too.

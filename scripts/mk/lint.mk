@@ -9,7 +9,7 @@ LINT    := $(BUILD)/lint
 TOOLS   := $(BUILD)/lint-tools
 
 .PHONY: lint
-lint: lint-format lint-warnings lint-tidy lint-scripts lint-separation ## Format, clang-tidy, warnings as errors, scripts
+lint: lint-format lint-warnings lint-tidy lint-scripts lint-separation lint-rules ## Format, clang-tidy, warnings as errors, scripts
 
 # The pinned tools; the stamp is older than any object of this run.
 $(TOOLS)/pinned: scripts/setup.sh | $(BUILD)/config.mk
@@ -64,6 +64,11 @@ $(LINT)/separation.ok: $(BUILD)/tests/libsupport.a $(BUILD)/emu/libemulator.a sc
 	@mkdir -p $(@D)
 	@BUILD=$(BUILD) scripts/check-separation.sh
 	@touch $@
+
+# Every rule of the emulated driver has a pair of programs, or a reason.
+.PHONY: lint-rules
+lint-rules:
+	@scripts/check-rules.sh
 
 # ---- sanitizers --------------------------------------------------------------
 
