@@ -60,7 +60,7 @@ mkdir -p "$work"
 # ---- the emulated driver ---------------------------------------------------------
 
 status=0
-BW_RESULTS=$work/tap BAREWARP_EMU=$PWD/$BUILD/emu/libcuda.so.1 "$BUILD/tests/test_rules" \
+BW_PAIR=${BW_PAIR:-} BW_RESULTS=$work/tap BAREWARP_EMU=$PWD/$BUILD/emu/libcuda.so.1 "$BUILD/tests/test_rules" \
   >"$work/log" 2>&1 || status=$?
 grep '^not ok' "$work/tap" 2>/dev/null | sed 's/^not ok [0-9]* - [^:]*:[^:]*:pair: /FAIL  /' || true
 if [ $status != 0 ] && ! grep -q '^not ok' "$work/tap" 2>/dev/null; then

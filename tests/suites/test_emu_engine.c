@@ -550,7 +550,8 @@ static const struct hang hangs[] = {
                "  mbarrier.init.shared::cta.b64 [%r1], 64;\n"
                "POLL: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r1], 0;\n"
                "  @!%p2 bra POLL;\n  ret;\n}\n",
-     "no-progress", "mbarrier.try_wait", "it polls (0x0)"},
+     "no-progress", "mbarrier.try_wait",
+     "it polls (0x0): phase 0, 64 of 64 arrivals pending, 0 bytes outstanding"},
     {HANG_HEAD "  @%p1 bra OTHER;\n"
                "  bar.sync 1;\n"
                "OTHER: bar.sync 2;\n  ret;\n}\n",

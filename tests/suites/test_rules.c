@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FOLDER "tests/rules"
 
@@ -88,8 +89,8 @@ static void check_switches(const struct rule_pair *p, const uint64_t *seeds) {
   BWT_REQUIRE(p->some_seeds || (o.reports > 0 && strcmp(o.rule, p->rule) == 0),
               "%s, going on: %u reports, %s [%s] at line %u: %s", p->path, o.reports, o.rule,
               o.group, o.line, o.message);
-  BWT_REQUIRE(bwt_rule_run(p, RULE_bad_unchecked, seeds, 1, &o, &why), "%s, check off: %s",
-              p->path, why.chars);
+  BWT_REQUIRE(bwt_rule_run(p, RULE_bad_unchecked, seeds, 1, &o, &why), "%s, check off: %s", p->path,
+              why.chars);
   static const char *const always[] = {"bounds", "progress", "mailbox"};
   for (size_t i = 0; i < BWT_COUNT(always); i++)
     if (strcmp(p->group, always[i]) == 0)
@@ -106,7 +107,8 @@ START_TEST(pair) {
   BWT_REQUIRE(bwt_rule_pair_read(&p, files.gl_pathv[_i], &why), "%s", why.chars);
   printf("%s\n", p.path);
   draw_seeds(seeds, (unsigned)_i);
-  BWT_REQUIRE(bwt_rule_run(&p, RULE_good, seeds, seeds_of(SEEDS), &o, &why), "%s: %s", p.path, why.chars);
+  BWT_REQUIRE(bwt_rule_run(&p, RULE_good, seeds, seeds_of(SEEDS), &o, &why), "%s: %s", p.path,
+              why.chars);
   BWT_REQUIRE(o.reports == 0 && o.result == CUDA_SUCCESS,
               "%s: the good twin: CUresult %d, %s [%s] at line %u, other side %u, EMU_SEED=%llu: "
               "%s",
@@ -114,6 +116,86 @@ START_TEST(pair) {
               o.message);
   check_bad(&p, seeds);
   check_switches(&p, seeds);
+  bwt_rule_pair_free(&p);
+}
+END_TEST
+
+/* ---- files that are no pairs ------------------------------------------------------------ */
+
+static const struct {
+  const char *line, *instead, *says; /* a line of a good file, what stands there, the complaint */
+} slips[] = {
+    {"//! rule: oob-shared\n", "", "\"rule:\" is missing"},
+    {"//! rule: oob-shared\n", "//! rule: oob shared\n", "one word must follow"},
+    {"//! launch: k block=32\n", "", "\"launch:\" is missing"},
+    {"//! launch: k block=32\n", "//! launch: k blocks=32\n", "cannot read blocks=32"},
+    {"//! launch: k block=32\n", "//! launch: k block=3x\n", "cannot read block=3x"},
+    {"//! launch: k block=32\n", "//! launch:\n", "missing or too long"},
+    {"//! launch: k block=32\n", "//! lunch: k\n", "unknown key or value: lunch: k"},
+    {"//! launch: k block=32\n", "//! memory: a 0\n", "missing or too long"},
+    {".target sm_100f\n", "", ".target is missing"},
+    {"  //! here", "", "the mark \"here\" is missing"},
+    {"  //! here", "  //! there", "after //! must come"},
+    {"  //! bad: shl.b32 %r1, %r1, 3;", "", "0 lines have \"bad:\", must be one"},
+    {"  ret;", "  ret;  //! bad: exit;", "2 lines have \"bad:\", must be one"},
+};
+
+static const char right[] = "// SPDX-License-Identifier: Apache-2.0\n"
+                            "//! rule: oob-shared\n"
+                            "//! launch: k block=32\n"
+                            ".version 9.0\n"
+                            ".target sm_100f\n"
+                            ".visible .entry k()\n"
+                            "{\n"
+                            "  shl.b32 %r1, %r1, 2;  //! bad: shl.b32 %r1, %r1, 3;\n"
+                            "  st.shared.u32 [%r1], %r1;  //! here\n"
+                            "  ret;\n"
+                            "}\n";
+
+static bool read_back(const char *text, struct rule_pair *p, struct bwt_text *why) {
+  char folder[] = "/tmp/bw-rules-XXXXXX", path[64];
+  ck_assert_ptr_nonnull(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/x.ptx", folder);
+  FILE *file = fopen(path, "w");
+  ck_assert_ptr_nonnull(file);
+  fputs(text, file);
+  fclose(file);
+  bool ok = bwt_rule_pair_read(p, path, why);
+  unlink(path);
+  rmdir(folder);
+  return ok;
+}
+
+START_TEST(slip_is_named) {
+  const char *at = strstr(right, slips[_i].line);
+  ck_assert_ptr_nonnull(at);
+  char text[1024];
+  snprintf(text, sizeof text, "%.*s%s%s", (int)(at - right), right, slips[_i].instead,
+           at + strlen(slips[_i].line));
+  struct rule_pair p;
+  struct bwt_text why = {0};
+  BWT_REQUIRE(!read_back(text, &p, &why), "read: %s", text);
+  BWT_REQUIRE(strstr(why.chars, slips[_i].says) != NULL, "%s", why.chars);
+  BWT_REQUIRE(strstr(why.chars, "x.ptx:") != NULL, "no file and line: %s", why.chars);
+  bwt_rule_pair_free(&p);
+}
+END_TEST
+
+/* The twins have the same lines, but one. */
+START_TEST(twins_of_a_file) {
+  struct rule_pair p;
+  struct bwt_text why = {0};
+  BWT_REQUIRE(read_back(right, &p, &why), "%s", why.chars);
+  ck_assert_str_eq(p.rule, "oob-shared");
+  ck_assert_uint_eq(p.here[0], 9);
+  ck_assert_uint_eq(p.others, 0);
+  ck_assert_uint_eq(p.step[0].block, 32);
+  static const char good[] = "\n\n\n.version 9.0\n.target sm_100f\n.visible .entry k()\n{\n"
+                             "  shl.b32 %r1, %r1, 2;  \n  st.shared.u32 [%r1], %r1;  \n  ret;\n}\n";
+  static const char bad[] = "\n\n\n.version 9.0\n.target sm_100f\n.visible .entry k()\n{\n"
+                            " shl.b32 %r1, %r1, 3;\n  st.shared.u32 [%r1], %r1;  \n  ret;\n}\n";
+  ck_assert_int_eq(strncmp(p.good, good, strlen(good)), 0);
+  ck_assert_int_eq(strncmp(p.bad, bad, strlen(bad)), 0);
   bwt_rule_pair_free(&p);
 }
 END_TEST
@@ -144,7 +226,7 @@ static void keep_selected(void) {
 
 int main(void) {
   static char names[GROUPS][32];
-  struct bwt_test tests[GROUPS];
+  struct bwt_test tests[GROUPS + 2];
   size_t groups = 0;
   if (glob(FOLDER "/*/*.ptx", 0, NULL, &files) != 0) {
     fprintf(stderr, "no pairs in " FOLDER "\n");
@@ -163,7 +245,12 @@ int main(void) {
     }
     tests[groups - 1].last = i + 1;
   }
-  int status = bwt_suite_main("rules", tests, groups);
+  size_t count = groups;
+  if (getenv("BW_PAIR") == NULL) { /* not `make rules` */
+    tests[count++] = (struct bwt_test)BWT_LOOP("format", slip_is_named, 0, BWT_COUNT(slips), 20);
+    tests[count++] = (struct bwt_test)BWT_TEST("format", twins_of_a_file, 20);
+  }
+  int status = bwt_suite_main("rules", tests, count);
   globfree(&files);
   return status;
 }
