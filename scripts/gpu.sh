@@ -125,7 +125,7 @@ check() {
 
   say "suites"
   # One process for all tests of a suite: opening a GPU takes longer than most tests.
-  export BW_FORK=no
+  export BW_FORK=no BW_JOBS=${BW_JOBS:-4}
   local line
   BUILD=. scripts/run-suites.sh tests/test_* 2>&1 | tee "$OUT/suites.log" || true
   line=$(sed -n 's/ skipped:$//p' "$OUT/suites.log")
@@ -141,18 +141,43 @@ check() {
 
 # ---- sanitize -------------------------------------------------------------------------
 
+sanitize_program() { # TOOL COMMAND...
+  timeout -k 10 "${LIMIT:-600}" compute-sanitizer --tool "$1" --print-limit 20 "${@:2}"
+}
+
 # One run of a tool over `barewarp verify`: its output to LOG, its exit status to LOG.status.
 sanitize_one() {
   local status=0
   # shellcheck disable=SC2086 # words
-  timeout -k 10 "${LIMIT:-600}" compute-sanitizer --tool "$2" --print-limit 20 bin/barewarp verify $3 >"$1" 2>&1 ||
-    status=$?
+  sanitize_program "$2" bin/barewarp verify $3 >"$1" 2>&1 || status=$?
   echo $status >"$1.status"
+}
+
+# Whether racecheck reports a kernel that is right for the reason that wo_a's kernels of one
+# head a group are: tests/gpu/arrive_then_exit.c.
+arrive_is_misjudged() {
+  if [ -z "${misjudged:-}" ]; then
+    misjudged=no
+    sanitize_program racecheck gpu/arrive_then_exit 0 >"$OUT/sanitize.arrive" 2>&1 || true
+    sanitize_program racecheck gpu/arrive_then_exit 1 >"$OUT/sanitize.join" 2>&1 || true
+    if grep -q '^2000 passed, 0 failed' "$OUT/sanitize.arrive" && grep -q 'Race reported' "$OUT/sanitize.arrive"; then
+      misjudged=yes
+    fi
+    echo "racecheck, arrive_then_exit: $(grep SUMMARY "$OUT/sanitize.arrive"), $(grep passed "$OUT/sanitize.arrive")"
+    echo "racecheck, the same that joins first: $(grep SUMMARY "$OUT/sanitize.join"), $(grep passed "$OUT/sanitize.join")"
+  fi
+  [ "$misjudged" = yes ]
 }
 
 # Judges one run of a tool: no error and no hazard, and the command itself passed.
 sanitized() {
   local log=$1 status=$2 tool=$3
+  if [ "$tool" = racecheck ] && [ "$status" = 0 ] && grep -q 'Race reported' "$log" &&
+    ! grep -E '(Race reported|and (Write|Read) access)' "$log" | grep -qv 'access at bw_wo_a_[a-z0-9]*_h1+' &&
+    arrive_is_misjudged; then
+    skip "racecheck reports wo_a kernels of one head a group, as it does arrive_then_exit, which is right: ${*:4}"
+    return
+  fi
   if [ "$status" = 0 ] && grep -qE '(ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards)' "$log"; then
     echo "$tool: $(grep SUMMARY "$log" | sed 's/^=* //'), $(grep -E '^[0-9]+ passed' "$log"): ${*:4}"
     pass
@@ -168,7 +193,8 @@ sanitize() {
     return
   fi
   local verify=(
-    "wo_a --tokens 1,2,3,4,8,9,16 --groups 1 --lora-rank 128 --heads-per-group 1,2,8"
+    "wo_a --tokens 1,2,3,4,8,9,16 --groups 1 --lora-rank 128 --heads-per-group 2,8"
+    "wo_a --tokens 1,2,4,8,9,16,24,32,96 --groups 1 --lora-rank 128 --heads-per-group 1"
     "wo_a --tokens 17,24,25,32,33,37,96,128 --groups 1 --lora-rank 128 --heads-per-group 2,4"
     "wo_a --tokens 5,40 --groups 2 --lora-rank 256 --heads-per-group 8"
     "up_proj --rows 1-8 --tp 8 --rank 0,7 --hidden 7168"
@@ -180,7 +206,7 @@ sanitize() {
     for line in "${verify[@]}"; do
       sanitize_one "$OUT/sanitize.$i" "$tool" "$line" &
       i=$((i + 1))
-      [ $((i % ${BW_JOBS:-8})) != 0 ] || wait # so many at a time
+      [ $((i % ${BW_JOBS:-4})) != 0 ] || wait # so many at a time
     done
   done
   wait

@@ -50,11 +50,11 @@ $(LINT)/%.c.tidy: %.c $(BUILD)/obj/%.o .clang-tidy $(TOOLS)/pinned
 
 .PHONY: lint-scripts
 lint-scripts: $(LINT)/scripts.ok
-$(LINT)/scripts.ok: $(SCRIPTS) $(wildcard scripts/*.py)
+$(LINT)/scripts.ok: $(SCRIPTS) $(wildcard scripts/*.py scripts/gpu/*.py)
 	@mkdir -p $(@D)
 	@for script in $(SCRIPTS); do bash -n $$script; done
 	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); fi
-	@for script in $(wildcard scripts/*.py); do \
+	@for script in $(wildcard scripts/*.py scripts/gpu/*.py); do \
 	  python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' $$script; done
 	@touch $@
 

@@ -515,15 +515,21 @@ START_TEST(launch_leaves_the_context) {
 }
 END_TEST
 
+/* On a GPU other processes take and give back memory, too: there once without will do. */
 START_TEST(launch_takes_no_memory) {
   open_run();
   size_t before = 0, after = 0, all = 0;
-  ck_assert_int_eq(session.driver.MemGetInfo(&before, &all), CUDA_SUCCESS);
-  for (int i = 0; i < 3; i++) {
-    ck_assert_msg(bw_wo_a_launch(run.plan, &run.args, NULL) == BW_OK, "%s", bw_last_error());
-    ck_assert_int_eq(session.driver.MemGetInfo(&after, &all), CUDA_SUCCESS);
-    ck_assert_uint_eq(before, after);
+  int attempts = bwt_on_gpu() ? 100 : 1, same = 0;
+  for (int a = 0; a < attempts && same < 3; a++) {
+    ck_assert_int_eq(session.driver.MemGetInfo(&before, &all), CUDA_SUCCESS);
+    for (same = 0; same < 3; same++) {
+      ck_assert_msg(bw_wo_a_launch(run.plan, &run.args, NULL) == BW_OK, "%s", bw_last_error());
+      ck_assert_int_eq(session.driver.MemGetInfo(&after, &all), CUDA_SUCCESS);
+      if (before != after)
+        break;
+    }
   }
+  ck_assert_msg(same == 3, "%zu bytes free before a launch, %zu after", before, after);
   ck_assert_int_eq(session.driver.CtxSynchronize(), CUDA_SUCCESS);
   close_run();
 }

@@ -230,7 +230,8 @@ START_TEST(steps_out_of_order) {
   BW(produce(plan, 2, 0));
   FAILS(produce(plan, 2, 0), BW_ERROR_STATE, "two up_proj of one mailbox in a row");
   FAILS(consume(m, 3, 0), BW_ERROR_STATE, "asked for 3 rows, but the step's up_proj made 2");
-  FAILS(consume(m, 2, 1), BW_ERROR_STATE, "no event orders it");
+  if (!bwt_on_gpu()) /* where the step may have ended by now: then it is ordered */
+    FAILS(consume(m, 2, 1), BW_ERROR_STATE, "no event orders it");
   BW(consume(m, 2, 0)); /* what was refused did not count */
   OK(StreamSynchronize(streams[0]));
   BW(produce(plan, 1, 1)); /* synchronized: another stream is fine */
