@@ -436,5 +436,8 @@ struct cta *cluster_cta(const struct access *a, uint64_t addr);
 
 void tcgen05_cta_exit(struct cta *c); /* leak check, frees the queue */
 void units_device_init(struct device *d);
+/* An asynchronous instruction of the warp has this register as its result, and nothing has
+ * waited for that: what must be waited with, else NULL; *by: the instruction, if known. */
+const char *units_pending_register(struct warp *w, uint32_t reg, const struct access **by);
 
 #endif

@@ -168,9 +168,37 @@ void report_publish(struct machine *m, const struct report *r) {
   s->reports++;
 }
 
+/* An undefined value may be one that was not waited for: says so. */
+static bool not_waited_for(struct report *r, struct warp *w, const struct opd *o) {
+  const char *what = NULL;
+  if (o->kind == OPD_reg && (what = units_pending_register(w, (uint32_t)o->reg, &r->other))) {
+    size_t n = strlen(r->text);
+    (void)snprintf(r->text + n, sizeof r->text - n,
+                   ": %s is the result of an asynchronous instruction, and no %s has come",
+                   w->fn->reg_name ? w->fn->reg_name[o->reg] : "the register", what);
+    return true;
+  }
+  if (o->kind == OPD_vec || o->kind == OPD_addr)
+    for (unsigned i = 0; i < o->n; i++)
+      if (not_waited_for(r, w, &o->elem[i]))
+        return true;
+  return false;
+}
+
+static void explain_undefined(struct report *r) {
+  const struct access *a = r->who;
+  if (r->check != CHECK_undef || r->other || !a || !a->insn || !a->cta || a->engine ||
+      !a->cta->warp[a->warp].r)
+    return;
+  for (unsigned i = 0; i < a->insn->nopd; i++)
+    if (not_waited_for(r, &a->cta->warp[a->warp], &a->insn->opd[i]))
+      return;
+}
+
 bool report(struct machine *m, struct report *r) {
   if (!check_on(m, r->check))
     return false;
+  explain_undefined(r);
   report_publish(m, r);
   if (m->keep_going && r->check != CHECK_progress)
     return false;

@@ -59,6 +59,23 @@ void tcgen05_cta_exit(struct cta *c) {
   c->tc = NULL;
 }
 
+const char *units_pending_register(struct warp *w, uint32_t reg, const struct access **by) {
+  const struct unit_cta *u = w->cta->tc;
+  *by = NULL;
+  if (u && u->wgmma[w->index] && wgmma_pending(u->wgmma[w->index], reg))
+    return "wgmma.wait_group";
+  const struct tc_load *l = u && u->queue ? u->queue->warp[w->index].first : NULL;
+  for (; l; l = l->next_load) {
+    const struct opd *v = &l->insn->opd[0];
+    for (uint32_t i = 0; i < l->count; i++)
+      if (v->elem[i].kind == OPD_reg && (uint32_t)v->elem[i].reg == reg) {
+        *by = &l->op.a;
+        return "tcgen05.wait::ld";
+      }
+  }
+  return NULL;
+}
+
 void units_device_init(struct device *d) {
   /* TMEM is made when a CTA on the SM first allocates: most SMs never see one. */
   for (uint32_t i = 0; i < d->nsm; i++)

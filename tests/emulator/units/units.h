@@ -40,6 +40,7 @@ struct unit_cta *unit_cta(struct cta *c);
 
 void bulk_free(struct bulk_thread *t);
 void wgmma_free(struct wgmma_warp *g);
+bool wgmma_pending(const struct wgmma_warp *g, uint32_t reg); /* an accumulator not waited for */
 void multimem_cta_exit(struct multimem *first);
 
 /* Multicast stores take time to arrive.  A release pattern (release operation or fence, at

@@ -73,6 +73,14 @@ void wgmma_free(struct wgmma_warp *s) {
     state_drop(s);
 }
 
+bool wgmma_pending(const struct wgmma_warp *s, uint32_t reg) {
+  for (const struct accumulator *acc = s ? s->acc : NULL; acc; acc = acc->next)
+    for (unsigned i = 0; i < acc->count; i++)
+      if (acc->d->elem[i].kind == OPD_reg && (uint32_t)acc->d->elem[i].reg == reg)
+        return true;
+  return false;
+}
+
 /* Makes room for the counter of the open group; finished groups at the front go. */
 static void open_group(struct wgmma_warp *s) {
   uint64_t gone = 0;
