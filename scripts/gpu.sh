@@ -254,11 +254,12 @@ bench() {
 }
 
 conformance() {
-  if [ ! -x conformance/run.sh ]; then
+  if [ ! -x conformance/conformance ]; then
     fail "this kit has no conformance tests"
     return
   fi
-  counted conformance/run.sh
+  TAIL=20 counted conformance/conformance --driver "$BW_TEST_DRIVER" --kernels conformance/ptx \
+    --cuda conformance/cuda --against conformance/recorded/h200.txt
 }
 
 # ---- which ----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ KIT_SUITES := wo_a wo_a_keys wo_a_streams up_proj loader_errors cli \
   mailbox_contract mailbox_steps mailbox_protocol mailbox_processes
 KIT_LEFT_OUT := $(filter-out $(KIT_SUITES),$(SUITES:test_%=%))
 
-KIT_PROGRAMS := $(KIT_SUITES:%=$(KIT)/tests/test_%) $(KIT)/bin/barewarp $(GPU_PROGRAMS:$(BUILD)/gpu/%=$(KIT)/gpu/%)
+KIT_PROGRAMS := $(KIT)/bin/suites $(KIT)/bin/barewarp $(GPU_PROGRAMS:$(BUILD)/gpu/%=$(KIT)/gpu/%)
 KIT_STATIC := -Wl,-Bstatic $(filter-out -lm -lrt -pthread,$(CHECK_LIBS)) $(JANSSON_LIBS) $(ZSTD_LIBS) -Wl,-Bdynamic
 
 GPU_OBJECTS = $(BUILD)/obj/loader/cli/options.o $(BUILD)/tests/libsupport.a $(BUILD)/lib/libbarewarp.a
@@ -24,12 +24,28 @@ $(BUILD)/gpu/%: $(BUILD)/obj/tests/gpu/%.o $(GPU_OBJECTS)
 	@echo "  LD      $@"
 	@$(CC) $(LDFLAGS) -o $@ $^ $(JANSSON_LIBS) $(ZSTD_LIBS) -lm -ldl -lpthread
 
+# All suites in one program, each with its main under another name: the bundle that is linked
+# in is most of a suite's size.
+KIT_SUITE_OBJECTS := $(KIT_SUITES:%=$(BUILD)/kit-suites/%.o)
+$(BUILD)/kit-suites/%.o: $(BUILD)/obj/tests/suites/test_%.o
+	@mkdir -p $(@D)
+	@objcopy --redefine-sym main=bwt_suite_$* $< $@
+$(BUILD)/kit-suites/main.c: scripts/mk/gpu.mk
+	@mkdir -p $(@D)
+	@{ for s in $(KIT_SUITES); do echo "int bwt_suite_$$s(void);"; done; \
+	  echo '#include <stdio.h>'; echo '#include <string.h>'; echo 'int main(int argc, char **argv) {'; \
+	  for s in $(KIT_SUITES); do \
+	    echo "  if (argc > 1 && strcmp(argv[1], \"$$s\") == 0) return bwt_suite_$$s();"; done; \
+	  echo '  fputs("usage: suites NAME\n", stderr); return 2; }'; } > $@
+$(BUILD)/kit-suites/main.o: $(BUILD)/kit-suites/main.c
+	@$(CC) $(CFLAGS) -c -o $@ $<
+
 define kit_link
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
 	@$(CC) $(LDFLAGS) -s -o $@ $^ $(KIT_STATIC) -lm -ldl -lpthread -lrt
 endef
-$(KIT)/tests/%: $(BUILD)/obj/tests/suites/%.o $(BUILD)/tests/libsupport.a $(BUILD)/lib/libbarewarp.a
+$(KIT)/bin/suites: $(BUILD)/kit-suites/main.o $(KIT_SUITE_OBJECTS) $(BUILD)/tests/libsupport.a $(BUILD)/lib/libbarewarp.a
 	$(kit_link)
 $(KIT)/gpu/%: $(BUILD)/obj/tests/gpu/%.o $(GPU_OBJECTS)
 	$(kit_link)
@@ -40,12 +56,20 @@ $(KIT)/bin/barewarp: $(CLI_SRC:%.c=$(BUILD)/obj/%.o) $(BUILD)/tests/libsupport.a
 KIT_FILES := scripts/gpu.sh scripts/run-suites.sh ptx/wo_a/table.tsv \
   $(wildcard tests/kernels/*.ptx scripts/gpu/*.py tests/gpu/*.py tests/records/*)
 
+# The emulator's instruction tests, which were recorded on a GPU.
+KIT_CONFORMANCE := $(if $(wildcard tests/conformance/main.c),$(BUILD)/tests/conformance)
+
 .PHONY: gpu-kit
-gpu-kit: $(KIT_PROGRAMS) $(BUNDLE) $(TEST_BUNDLE) ## One folder with all that a machine with GPUs needs to test and measure
+gpu-kit: $(KIT_PROGRAMS) $(KIT_CONFORMANCE) $(BUNDLE) $(TEST_BUNDLE) ## One folder with all that a machine with GPUs needs to test and measure
 	@for f in $(KIT_FILES); do mkdir -p $(KIT)/$$(dirname $$f) && cp $$f $(KIT)/$$f; done
 	@cp scripts/gpu.sh $(KIT)/gpu.sh
 	@cp $(BUNDLE) $(TEST_BUNDLE) $(KIT)/
 	@echo "$(KIT_LEFT_OUT)" > $(KIT)/left-out
+	@rm -f $(KIT)/tests/test_*
+	@for s in $(KIT_SUITES); do printf '#!/bin/sh\nexec "$${0%%/*}/../bin/suites" %s\n' $$s > $(KIT)/tests/test_$$s; \
+	  chmod +x $(KIT)/tests/test_$$s; done
+	$(if $(KIT_CONFORMANCE),@mkdir -p $(KIT)/conformance/recorded && cp $(KIT_CONFORMANCE) $(KIT)/conformance/ && \
+	  cp -r tests/conformance/ptx tests/conformance/cuda $(KIT)/conformance/ && cp tests/conformance/recorded/*.txt $(KIT)/conformance/recorded/)
 	@size=$$(du -sm $(KIT) | cut -f 1); echo "$(KIT): $$size MiB"; [ $$size -lt $(KIT_LIMIT) ]
 
 .PHONY: check-gpu sanitize bench record-gpu
