@@ -26,6 +26,12 @@ struct tmem {
   } taken[TMEM_COLUMNS];
 };
 struct tmem *tmem_of(struct cta *c);
+/* Where n columns are free; TMEM_COLUMNS: nowhere. */
+uint32_t tmem_room(const struct tmem *t, uint32_t n);
+/* Names the holders; false: only the CTA itself holds any, so that waiting is in vain. */
+bool tmem_holders(const struct tmem *t, const struct cta *self, char *text, size_t size);
+/* Gives columns [at, at + n) to the CTA of the access, with garbage in them. */
+void tmem_take(struct tmem *t, const struct access *a, uint32_t at, uint32_t n);
 
 enum tc_kind { TC_OP_mma, TC_OP_cp, TC_OP_commit, TC_OP_ld, TC_OP_st };
 
