@@ -113,8 +113,10 @@ static void copies_refresh(struct multicast *mc) {
   static struct bound now[OBJECT_BINDINGS];
   unsigned n = object_bindings(mc->object, now, &mc->version);
   struct mc_copy *copies = calloc(n + 1, sizeof *copies);
-  if (!copies)
+  if (!copies) {
+    copies_close(mc); /* none rather than some that are gone */
     return;
+  }
   for (unsigned i = 0; i < n; i++) {
     copies[i].shared = now[i];
     struct mc_copy *known = NULL;
@@ -319,7 +321,11 @@ static void unbind(struct multicast *mc, struct binding **p) {
   struct binding *b = *p;
   *p = b->next;
   object_unbind(mc->object, b->shared.serial);
-  copies_refresh(mc); /* nothing may refer to it */
+  for (unsigned i = 0; i < mc->count; i++)
+    if (mc->copies[i].own == b) { /* nothing may refer to it */
+      copy_close(&mc->copies[i]);
+      mc->copies[i] = (struct mc_copy){0};
+    }
   b->memory->uses--;
   allocation_release(b->memory);
   free(b);

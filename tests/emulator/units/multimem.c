@@ -3,10 +3,9 @@
  * multimem.st, multimem.red and multimem.ld_reduce (PTX ISA 9.7.9.14): accesses to every
  * device's copy behind a multicast address.
  *
- * A store is as many events as it has 4-byte parts times copies, each arriving at its own
- * drawn time: neither a vector nor the set of copies changes at once.  Two stores of a CTA
- * to the same word keep their order, and a release does not pass what its CTA stored
- * before it.
+ * A store is as many events as it has elements times copies, each arriving at its own drawn
+ * time: neither a vector (or packed pair) nor the set of copies changes at once.  Two stores of a
+ * CTA to the same word keep their order, and a release does not pass what its CTA stored before it.
  */
 #include "bulk.h"
 #include "reduce.h"
@@ -127,8 +126,9 @@ static enum step send(struct warp *w, const struct insn *I, uint32_t lanes, enum
       memcpy(value + (size_t)i * each, &bits, each);
       memcpy(undef + (size_t)i * each, &bad, each);
     }
-    /* Elements below 4 bytes of a stored vector travel in pairs; wider ones whole. */
-    unsigned part = op == MOD_none && n * each >= 4 && each < 4 ? 4 : each;
+    /* Elements are accesses of their own, and the halves of a packed type, too (PTX ISA
+     * 8.2.2, 8.2.3). */
+    unsigned part = op == MOD_none && (type == MOD_f16x2 || type == MOD_bf16x2) ? 2 : each;
     struct unit_cta *u = unit_cta(w->cta);
     for (unsigned t = 0; t < targets; t++)
       for (unsigned at = 0; at < n * each; at += part) {
