@@ -263,6 +263,39 @@ START_TEST(json_lines) {
 }
 END_TEST
 
+/* A poll that never ends: its words are named with their values, neighbours that are alike
+ * together.  Lane i polls words 4i to 4i+3; those of lanes 2 and 3 stay empty. */
+START_TEST(polled_words_are_named) {
+  static const char *const text =
+      PTX_HEAD ".visible .entry k(.param .u64 ring) {\n"
+               "  .reg .b64 %rd<4>; .reg .b32 %r<8>; .reg .pred %p<6>;\n"
+               "  ld.param.u64 %rd1, [ring];\n"
+               "  mov.u32 %r1, %tid.x;\n"
+               "  mad.wide.u32 %rd2, %r1, 16, %rd1;\n"
+               "  shr.u32 %r2, %r1, 1;\n"
+               "  setp.eq.u32 %p1, %r2, 1;\n"
+               "  @%p1 st.relaxed.sys.global.v4.b32 [%rd2], "
+               "{0x80000000, 0x80000000, 0x80000000, 0x80000000};\n"
+               "again:\n"
+               "  ld.relaxed.sys.global.v4.b32 {%r3, %r4, %r5, %r6}, [%rd2];\n"
+               "  setp.eq.u32 %p2, %r3, 0x80000000;\n"
+               "  @%p2 bra again;\n"
+               "  ret;\n}\n";
+  (void)engine_start(6, "all");
+  uint64_t ring = engine_memory(512, NULL);
+  const struct run r = {.ptx = text, .block = 32, .params = &ring, .params_size = sizeof ring};
+  char words[96];
+  ck_assert_int_eq(engine_run(&r), GRID_failed);
+  const struct report_record *q = report_at(machine_get(), 0);
+  ck_assert_ptr_nonnull(q);
+  ck_assert_str_eq(q->rule, "no-progress");
+  (void)snprintf(words, sizeof words, "0x%llx and 7 words behind it = 0x80000000, ",
+                 (unsigned long long)ring + 32);
+  ck_assert_msg(strstr(q->text, words) != NULL, "%s in %s", words, q->text);
+  ck_assert_msg(strstr(q->text, "= 0x00000000") == NULL, "words that nobody polls: %s", q->text);
+}
+END_TEST
+
 int main(void) {
   const struct bwt_test tests[] = {
       BWT_LOOP("rule", broken_rule_is_reported, 0, (int)BWT_COUNT(cases), 20),
@@ -272,6 +305,7 @@ int main(void) {
       BWT_TEST("lifetime", exited_peer, 20),
       BWT_TEST("report", keep_going, 20),
       BWT_TEST("report", json_lines, 20),
+      BWT_TEST("progress", polled_words_are_named, 60),
   };
   return bwt_suite_main("emulator engine checks", tests, BWT_COUNT(tests));
 }
