@@ -12,7 +12,7 @@ LIST=tests/rules/without-pair.tsv
 status=0
 
 ids=$(grep -rohE '"[a-z0-9]+(-[a-z0-9]+)+"' tests/emulator --include='*.c' | tr -d '"' | sort -u)
-pairs=$(sed -n 's/^\/\/! rule: *//p' tests/rules/*/*.ptx | sort -u)
+pairs=$(sed -n 's/^\/\/! rule: *//p' tests/rules/*/*.ptx | tr '|' '\n' | sort -u)
 listed=$(awk -F '\t' '!/^#/ { print $1 }' "$LIST" | sort -u)
 
 say() { echo "rules: $*" >&2; status=1; }

@@ -304,6 +304,16 @@ bool bwt_rule_pair_read(struct rule_pair *p, const char *path, struct bwt_text *
   return ok;
 }
 
+bool bwt_rule_pair_expects(const struct rule_pair *p, const char *rule) {
+  size_t n = strlen(rule);
+  for (const char *at = p->rule; at != NULL; at = strchr(at, '|')) {
+    at += *at == '|';
+    if (strncmp(at, rule, n) == 0 && (at[n] == '|' || at[n] == '\0'))
+      return n > 0;
+  }
+  return false;
+}
+
 void bwt_rule_pair_free(struct rule_pair *p) {
   free(p->good);
   free(p->bad);

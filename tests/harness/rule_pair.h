@@ -36,8 +36,8 @@ struct rule_step {
 
 struct rule_pair {
   char path[PATH_MAX];
-  char group[16]; /* the folder */
-  char rule[48];
+  char group[16];  /* the folder */
+  char rule[96];   /* its id; or several, "a|b" */
   bool strangers;  /* devices have no access to each other's memory */
   bool some_seeds; /* the bad twin shows within 20 seeds, not on each */
   unsigned devices;
@@ -51,6 +51,8 @@ struct rule_pair {
 
 /* Reads and checks a file; false: *why says what is wrong with it, and at which line. */
 bool bwt_rule_pair_read(struct rule_pair *p, const char *path, struct bwt_text *why);
+/* The report's rule is that of the pair, or one of those. */
+bool bwt_rule_pair_expects(const struct rule_pair *p, const char *rule);
 void bwt_rule_pair_free(struct rule_pair *p);
 
 #endif

@@ -56,7 +56,7 @@ static void judge_bad(const struct rule_pair *p, const struct rule_outcome *o) {
   const unsigned long long seed = o->seed;
   BWT_REQUIRE(o->reports > 0, "%s: the bad twin is not reported, EMU_SEED=%llu (CUresult %d)",
               p->path, seed, (int)o->result);
-  BWT_REQUIRE(strcmp(o->rule, p->rule) == 0 && strcmp(o->group, p->group) == 0,
+  BWT_REQUIRE(bwt_rule_pair_expects(p, o->rule) && strcmp(o->group, p->group) == 0,
               "%s: reported as %s [%s] at line %u, EMU_SEED=%llu: %s", p->path, o->rule, o->group,
               o->line, seed, o->message);
   BWT_REQUIRE(right_lines(p, o), "%s: reported at line %u, other side %u, EMU_SEED=%llu: %s",
@@ -86,7 +86,7 @@ static void check_switches(const struct rule_pair *p, const uint64_t *seeds) {
   struct rule_outcome o;
   BWT_REQUIRE(bwt_rule_run(p, RULE_bad_going, seeds, 1, &o, &why), "%s, going on: %s", p->path,
               why.chars);
-  BWT_REQUIRE(p->some_seeds || (o.reports > 0 && strcmp(o.rule, p->rule) == 0),
+  BWT_REQUIRE(p->some_seeds || (o.reports > 0 && bwt_rule_pair_expects(p, o.rule)),
               "%s, going on: %u reports, %s [%s] at line %u: %s", p->path, o.reports, o.rule,
               o.group, o.line, o.message);
   BWT_REQUIRE(bwt_rule_run(p, RULE_bad_unchecked, seeds, 1, &o, &why), "%s, check off: %s", p->path,
