@@ -131,12 +131,15 @@ report_suite() {
   [ "$passed" = 0 ] && [ "$failed" = 0 ] && [ "$skipped" = 0 ] && return
   times+=("$seconds $suite")
   [ "$note" = - ] && note=
+  local verdict=ok
+  [ "$passed" != 0 ] || verdict=SKIP
+  [ "$failed" = 0 ] || verdict=FAIL
   if [ "$skipped" != 0 ]; then
     note="$skipped SKIPPED $note"
     reasons+=("$(sed -n 's/^skipped: //p' "$work/$suite.log" | sort -u | sed "s/^/  $suite: /")")
   fi
   printf '%-4s  %-24s %5d passed, %d failed  %8s s  %s\n' \
-    "$([ "$failed" = 0 ] && echo ok || echo FAIL)" "$suite" "$passed" "$failed" "$seconds" "${note//-/ }"
+    "$verdict" "$suite" "$passed" "$failed" "$seconds" "${note//-/ }"
   [ "$failed" = 0 ] && return
   grep '^not ok ' "$work/$suite.tap" 2>/dev/null | head -n 40 | sed 's/^/      /' || true
   tail -n 60 "$work/$suite.log" | sed 's/^/      | /'
