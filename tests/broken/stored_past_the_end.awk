@@ -4,9 +4,9 @@
 #
 # @key t20x2r_h2
 # @case tokens=37 heads=2
-# @fails band
-# @spares fault input
-# @says past the end
+# @fails fault
+# @spares input
+# @says which another write may meet
 
 BEGIN { want = 10 } # the tokens of a rank
 /setp\.lt\.u32 live, out_row, end;/ { replace("setp\\.lt", "setp.le"); next }

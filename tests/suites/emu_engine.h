@@ -116,15 +116,15 @@ static inline void expect_report(const struct run *r, const char *rule, const ch
   ck_assert_str_eq(q->kernel, r->name ? r->name : "k");
 }
 
-/* What fn returns, computed in a child process with a machine of that seed. */
-static inline uint64_t in_child(uint64_t seed, uint64_t (*fn)(void)) {
+/* What fn returns, computed in a child process with a machine of that seed and checks. */
+static inline uint64_t in_child(uint64_t seed, const char *checks, uint64_t (*fn)(void)) {
   int ends[2];
   ck_assert_int_eq(pipe(ends), 0);
   (void)fflush(NULL);
   pid_t child = fork();
   ck_assert_int_ge(child, 0);
   if (!child) {
-    (void)engine_start(seed, "all");
+    (void)engine_start(seed, checks);
     uint64_t v = fn();
     _exit(write(ends[1], &v, sizeof v) == (ssize_t)sizeof v ? 0 : 1);
   }

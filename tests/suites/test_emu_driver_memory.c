@@ -23,6 +23,10 @@ static const char *const code =
     ".visible .entry put(.param .u64 pw, .param .u32 pv) {\n"
     "  .reg .b32 v; .reg .b64 w;\n"
     "  ld.param.u64 w, [pw];\n  ld.param.u32 v, [pv];\n  st.global.u32 [w], v;\n  ret;\n}\n"
+    ".visible .entry put_flag(.param .u64 pw, .param .u32 pv) {\n"
+    "  .reg .b32 v; .reg .b64 w;\n"
+    "  ld.param.u64 w, [pw];\n  ld.param.u32 v, [pv];\n"
+    "  st.release.sys.global.u32 [w], v;\n  ret;\n}\n"
     ".visible .entry put_all(.param .u64 pw, .param .u32 pv) {\n"
     "  .reg .b32 v; .reg .b64 w;\n"
     "  ld.param.u64 w, [pw];\n  ld.param.u32 v, [pv];\n"
@@ -186,7 +190,7 @@ START_TEST(two_devices) {
   OK(cuCtxSetCurrent(b));
   OK(cuMemAlloc(&q, 4));
   OK(cuCtxEnablePeerAccess(a, 0));
-  run("put", p, 3, NULL);
+  run("put_flag", p, 3, NULL);
   OK(cuCtxSynchronize());
   OK(cuCtxSetCurrent(a));
   OK(cuCtxSynchronize());

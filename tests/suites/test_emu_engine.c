@@ -361,6 +361,9 @@ START_TEST(mbarrier_ring) {
 }
 END_TEST
 
+/* Checks for programs that are racy on purpose: none of the order of accesses. */
+#define RACY "bounds,undef"
+
 /* ---- programmatic dependent launch ----------------------------------------------------------- */
 
 /* The first grid triggers at once, then works and stores; the second looks at the value
@@ -418,7 +421,7 @@ static uint64_t pdl_run(void) {
 START_TEST(dependent_starts_early_or_not) {
   unsigned early = 0, late = 0;
   for (uint64_t seed = 0; seed < SEEDS; seed++) {
-    uint64_t v = in_child(seed, pdl_run);
+    uint64_t v = in_child(seed, RACY, pdl_run);
     early += v == 0;
     late += v == 300;
   }
@@ -512,7 +515,7 @@ START_TEST(races_show_both_outcomes) {
   const struct racy *t = &racy[_i];
   unsigned n[2] = {0, 0};
   for (uint64_t seed = 0; seed < SEEDS; seed++) {
-    uint64_t v = in_child(seed, t->run);
+    uint64_t v = in_child(seed, RACY, t->run);
     n[0] += v == t->one;
     n[1] += v == t->other;
   }
@@ -611,8 +614,8 @@ START_TEST(seed_determines_the_run) {
   uint64_t first[4];
   bool differ = false;
   for (uint64_t seed = 0; seed < 4; seed++) {
-    first[seed] = in_child(seed, ring_steps);
-    ck_assert_uint_eq(first[seed], in_child(seed, ring_steps));
+    first[seed] = in_child(seed, RACY, ring_steps);
+    ck_assert_uint_eq(first[seed], in_child(seed, RACY, ring_steps));
     differ = differ || first[seed] != first[0];
   }
   ck_assert(differ);

@@ -67,6 +67,7 @@ enum { IMAGE = 4096 + 1024 + 512 + 512 };
           ST4(80, 20, 21, 22, 23) ST4(96, 24, 25, 26, 27) ST4(112, 28, 29, 30, 31)
 #define MMA_FREE                                                                                   \
   " tcgen05.fence::before_thread_sync; bar.sync 0;\n @%p1 bra end;\n"                              \
+  " tcgen05.fence::after_thread_sync;\n"                                                           \
   " tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r8, 64;\n"
 #define MMA_END "end: ret;\n}\n"
 

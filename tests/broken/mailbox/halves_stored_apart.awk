@@ -5,7 +5,7 @@
 #
 # @family up_proj
 # @scenario peers
-# @says , not 0x
+# @says different sizes
 
 BEGIN { want = 1 }
 /^ *st\.relaxed\.sys\.global\.b32 \[target\], word0;/ {

@@ -4,7 +4,7 @@
 # reader that sees one without the other takes the word for data.
 #
 # @family up_proj
-# @says , not 0x
+# @says different sizes
 
 BEGIN { want = 1 }
 /multimem\.st\.relaxed\.sys\.global\.b32/ {

@@ -3,7 +3,7 @@
 # A word is stored as a vector of two halves, which come in any order.
 #
 # @family up_proj
-# @says , not 0x
+# @says different sizes
 
 BEGIN { want = 1 }
 /multimem\.st\.relaxed\.sys\.global\.b32/ {

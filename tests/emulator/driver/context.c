@@ -61,6 +61,8 @@ CUresult context_error(CUcontext ctx) {
 
 CUresult context_sync(CUcontext ctx) {
   CUresult r = drive(context_idle, ctx);
+  for (CUstream s = ctx->streams; s; s = s->next)
+    op_waited(s->tail);
   return ctx->error ? ctx->error : r;
 }
 

@@ -19,7 +19,7 @@
 #ifndef EMU_DRIVER_H
 #define EMU_DRIVER_H
 
-#include "../engine/engine.h"
+#include "../engine/order.h"
 
 #include <cuda.h>
 
@@ -102,7 +102,8 @@ struct edge {
 enum op_state { OP_blocked, OP_running, OP_done };
 
 struct op {
-  struct event event; /* the machine's: copies and the like complete later */
+  struct event event;       /* the machine's: copies and the like complete later */
+  struct order_point point; /* for the order of accesses */
   int refs;
   struct work work;
   enum op_state state;
@@ -124,6 +125,8 @@ struct op *op_new(struct work *w); /* takes the work over */
 void op_ref(struct op *o);
 void op_unref(struct op *o);
 void op_depend(struct op *o, struct op *on, bool programmatic);
+/* The host has waited for it, or asked and heard that it is done. */
+void op_waited(const struct op *o);
 CUresult op_submit(struct op *o);
 void op_done(struct op *o);
 void op_triggered(struct grid *g, void *arg); /* the machine's callbacks, arg: the op */
@@ -181,6 +184,7 @@ struct dependences {
 struct CUstream_st {
   CUcontext ctx;
   uint64_t id;
+  uint32_t timeline; /* for the order of accesses */
   unsigned flags;
   int priority;
   bool legacy;

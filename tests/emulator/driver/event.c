@@ -107,7 +107,10 @@ CUresult cuEventQuery(CUevent e) {
     drive_some();
   if (e->ctx->error)
     return e->ctx->error;
-  return event_done(e->op) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  if (!event_done(e->op))
+    return CUDA_ERROR_NOT_READY;
+  op_waited(e->op);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuEventSynchronize(CUevent e) {
@@ -125,6 +128,7 @@ CUresult cuEventSynchronize(CUevent e) {
     return CUDA_SUCCESS;
   op_ref(o);
   r = drive(event_done, o);
+  op_waited(o);
   op_unref(o);
   return ctx->error ? ctx->error : r;
 }
@@ -184,7 +188,7 @@ CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned int flags) {
   }
   if (s->capture)
     return capture_refuse(s->ctx, s, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
-  if (!e->op || e->op->retired)
+  if (!e->op)
     return CUDA_SUCCESS;
   struct work w = {.kind = WORK_empty, .ctx = s->ctx};
   struct op *o = op_new(&w);

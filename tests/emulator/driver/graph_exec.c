@@ -20,6 +20,7 @@ struct exec_node {
   uint32_t nedge;
   CUgraphNode origin; /* only compared */
   bool disabled;
+  uint32_t timeline; /* for the order of accesses; 0: none yet */
 };
 
 struct CUgraphExec_st {
@@ -228,8 +229,12 @@ static CUresult launch(CUgraphExec e, CUstream s) {
   }
   stream_order(s, begin);
   op_depend(begin, e->last, false);
+  order_point_next(driver.m, &end->point, s->timeline);
   for (uint32_t i = 0; i < e->n; i++) {
     struct exec_node *x = &e->node[i];
+    if (!x->timeline)
+      x->timeline = order_timeline(driver.m);
+    order_point_next(driver.m, &op[i]->point, x->timeline);
     if (!x->nedge)
       op_depend(op[i], begin, false);
     for (uint32_t k = 0; k < x->nedge; k++) {

@@ -246,6 +246,7 @@ CUresult launch_submit(struct op *o) {
   g->on_triggered = op_triggered;
   g->on_complete = op_complete;
   g->arg = o;
+  g->point = &o->point;
   o->grid = g;
   if (grid_submit(g))
     return CUDA_SUCCESS;

@@ -53,11 +53,19 @@ void op_unref(struct op *o) {
   }
   free(o->pre);
   free(o->out);
+  order_point_drop(&o->point);
   work_clear(&o->work);
   free(o);
 }
 
+void op_waited(const struct op *o) {
+  if (o)
+    order_host_waited(driver.m, &o->point);
+}
+
 void op_depend(struct op *o, struct op *on, bool programmatic) {
+  if (on && (on->retired || (programmatic && (on->triggered || on->state == OP_done))))
+    order_point_after(&o->point, &on->point, programmatic); /* else when it is released */
   if (!on || on->retired)
     return;
   if (programmatic) {
@@ -90,8 +98,10 @@ static void trigger(struct op *o) {
     return;
   o->triggered = true;
   for (uint32_t i = 0; i < o->nout; i++)
-    if (o->out[i].programmatic)
+    if (o->out[i].programmatic) {
+      order_point_after(&o->out[i].to->point, &o->point, true);
       release(o->out[i].to);
+    }
 }
 
 static void retire(struct op *o) {
@@ -112,10 +122,12 @@ static void retire(struct op *o) {
   o->out = NULL;
   o->nout = 0;
   for (uint32_t i = 0; i < n; i++) {
-    if (out[i].programmatic)
+    if (out[i].programmatic) {
       retire(out[i].to);
-    else
+    } else {
+      order_point_after(&out[i].to->point, &o->point, false);
       release(out[i].to);
+    }
     op_unref(out[i].to);
   }
   free(out);
@@ -133,8 +145,8 @@ void op_done(struct op *o) {
 
 static void fire(struct machine *m, struct event *e) {
   struct op *o = (struct op *)e;
-  (void)m;
-  if (!o->dropped && !o->work.ctx->error)
+  if (!o->dropped && !o->work.ctx->error) {
+    order_host_begin(m, &o->point, device_of(o->work.ctx), o->event.what);
     switch (o->work.kind) {
     case WORK_copy:
       copy_run(o);
@@ -159,6 +171,8 @@ static void fire(struct machine *m, struct event *e) {
     default:
       break;
     }
+    order_host_end(m);
+  }
   if (o->state != OP_done)
     op_done(o);
   op_unref(o);
@@ -178,6 +192,8 @@ static void start(struct op *o) {
   if (o->state != OP_blocked)
     return;
   o->state = OP_running;
+  o->point.unknown |= o->work.kind == WORK_wait_value; /* its writer's releases are not followed */
+  order_point_placed(&o->point);
   if (o->dropped || o->work.ctx->error) {
     o->dropped = true;
     if (o->work.kind == WORK_host && o->work.host.callback)

@@ -20,6 +20,7 @@ CUstream stream_new(CUcontext ctx, unsigned flags, int priority) {
   }
   s->ctx = ctx;
   s->id = ++driver.next_id;
+  s->timeline = order_timeline(driver.m);
   s->flags = flags;
   s->priority = priority;
   s->next = ctx->streams;
@@ -119,6 +120,7 @@ static bool programmatic(const struct op *o, const struct op *after) {
 }
 
 void stream_order(CUstream s, struct op *o) {
+  order_point_next(driver.m, &o->point, s->timeline);
   if (s->tail)
     op_depend(o, s->tail, programmatic(o, s->tail));
   if (s->legacy) {
@@ -176,6 +178,7 @@ CUresult enqueue_wait(CUstream s, struct work *w) {
   struct op *o = s->tail;
   op_ref(o);
   r = drive(context_or_op_idle, o);
+  op_waited(o);
   op_unref(o);
   return s->ctx->error ? s->ctx->error : r;
 }
@@ -213,6 +216,7 @@ CUresult cuStreamSynchronize(CUstream s) {
     return CUDA_SUCCESS;
   op_ref(o); /* another thread may go on or destroy the stream meanwhile */
   r = drive(context_or_op_idle, o);
+  op_waited(o);
   op_unref(o);
   return ctx->error ? ctx->error : r;
 }

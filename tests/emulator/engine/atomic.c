@@ -259,6 +259,7 @@ static enum step atomic(struct warp *w, const struct insn *I, uint32_t lanes,
   a.scope = t->scope;
   a.atomic = true;
   unsigned bytes = mod_bits(t->type) / 8, total = bytes * I->vec;
+  a.element = (uint8_t)bytes;
   FOR_LANES(l, lanes) {
     a.lane = l;
     uint64_t at;

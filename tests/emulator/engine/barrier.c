@@ -29,6 +29,7 @@ static void complete(struct cta *c, struct named_barrier *b) {
   b->result[at].popc = b->popc;
   b->result[at].and_ = b->and_;
   b->result[at].or_ = b->or_;
+  order_bar_phase(c, (uint32_t)(b - c->bar), b->phase);
   b->phase++;
   b->arrived = 0;
   b->expected = 0;
@@ -84,6 +85,7 @@ static bool arrive(struct warp *w, const struct insn *I, uint32_t lanes, uint32_
             b->red ? "barrier.red" : "barrier.sync or .arrive", red ? "red" : "sync or arrive"))
     return false;
   b->red = red;
+  order_bar_arrive(w, lanes, id);
   b->arrived += weight(w, lanes, aligned, has_count);
   barrier_activity(c->grid->dev->m);
   if (b->arrived > wanted(c, b) &&
@@ -178,6 +180,7 @@ static enum step barrier(struct warp *w, const struct insn *I, uint32_t lanes, e
        has_count = count_opd && count_opd->kind != OPD_none;
   uint32_t parked = 0;
   if (w->resumed & lanes) {
+    FOR_LANES(l, lanes) order_bar_passed(w, 1u << l, (uint32_t)w->wait[l].address, w->wait[l].arg);
     if (what == WHAT_red) {
       FOR_LANES(l, lanes)
       red_result(w, I, 1u << l, w->wait[l].object, w->wait[l].arg);
@@ -213,6 +216,7 @@ static enum step barrier(struct warp *w, const struct insn *I, uint32_t lanes, e
     if (what == WHAT_arrive)
       continue;
     if (b->phase != phase) {
+      order_bar_passed(w, group, id, phase);
       if (what == WHAT_red)
         red_result(w, I, group, b, phase);
       continue;
@@ -242,9 +246,10 @@ static enum step exec_red(struct warp *w, const struct insn *I, uint32_t lanes) 
                  &I->opd[has_count ? 3 : 2]);
 }
 
-/* The scheduler has gathered the members: nothing is left to do. */
+/* The scheduler has gathered the members: they know of each other now. */
 static enum step exec_warp_sync(struct warp *w, const struct insn *I, uint32_t lanes) {
-  (void)w, (void)I, (void)lanes;
+  (void)I;
+  order_warp_sync(w, lanes);
   return STEP_next;
 }
 

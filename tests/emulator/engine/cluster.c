@@ -62,6 +62,7 @@ static void settle(struct cluster *k) {
   if (!k->bar_arrived || k->bar_arrived < k->nthread)
     return;
   k->bar_arrived = 0;
+  order_cluster_phase(k);
   k->bar_phase++;
   peers_phase_over(k->view);
   barrier_activity(k->grid->dev->m);
@@ -101,6 +102,7 @@ static enum step exec_arrive(struct warp *w, const struct insn *I, uint32_t lane
   }
   s->cluster_arrived |= lanes;
   FOR_LANES(l, lanes) s->cluster_phase[l] = k->bar_phase;
+  order_cluster_arrive(w, lanes, I->mod[0] == MOD_relaxed);
   k->bar_arrived += (uint32_t)__builtin_popcount(lanes);
   barrier_activity(k->grid->dev->m);
   settle(k);
@@ -157,6 +159,7 @@ static enum step exec_wait(struct warp *w, const struct insn *I, uint32_t lanes)
   }
   uint32_t wait = pending(w, lanes);
   s->cluster_arrived &= ~(lanes & ~wait);
+  FOR_LANES(l, lanes & ~wait) order_cluster_passed(w, 1u << l, s->cluster_phase[l]);
   if (!wait) {
     peers_acquire(w->cta, k->view);
     return STEP_next;

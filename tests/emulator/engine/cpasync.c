@@ -11,6 +11,7 @@ struct copy {
   struct copy *next;
   struct warp *warp;
   struct access access;
+  struct issue *order[WARP];
   uint32_t lanes, size;
   uint32_t group[WARP]; /* the lane's open group when it was issued */
   uint32_t read[WARP];  /* bytes to read; the rest of size is filled with zeros */
@@ -46,6 +47,7 @@ void cpasync_cta_release(struct cta *c) {
     while (k && k->arrivals) {
       struct arrival *a = k->arrivals;
       k->arrivals = a->next;
+      order_issue_over(&a->access);
       free(a);
     }
     free(k);
@@ -59,6 +61,7 @@ static void fire_arrival(struct machine *m, struct event *e) {
   struct arrival *a = (struct arrival *)e;
   (void)m;
   (void)mbar_arrive(&a->access, a->addr, 1);
+  order_issue_over(&a->access);
   free(a);
 }
 
@@ -86,11 +89,20 @@ static void perform(struct copy *c) {
   FOR_LANES(l, c->lanes) {
     uint8_t data[16] = {0}, undef[16] = {0};
     c->access.lane = l;
+    c->access.order = c->order[l];
     if (c->read[l] && !mem_load(&c->access, c->src_space, c->src[l], c->read[l], 1, data, undef))
       return;
     if (!mem_store(&c->access, SPACE_shared_cluster, c->dst[l], c->size, c->size, data, undef))
       return;
   }
+}
+
+static void copy_free(struct copy *c) {
+  FOR_LANES(l, c->lanes) {
+    c->access.order = c->order[l];
+    order_issue_over(&c->access);
+  }
+  free(c);
 }
 
 static void fire_copy(struct machine *m, struct event *e) {
@@ -101,7 +113,7 @@ static void fire_copy(struct machine *m, struct event *e) {
   while (*p != c)
     p = &(*p)->next;
   *p = c->next;
-  free(c);
+  copy_free(c);
   release_arrivals(m, k);
 }
 
@@ -149,6 +161,11 @@ static enum step exec_copy(struct warp *w, const struct insn *I, uint32_t lanes)
       (void)mem_resolve(&c->access, SPACE_global, c->src[l], c->size, c->size, false, &at);
       goto fault;
     }
+  }
+  FOR_LANES(l, lanes) {
+    c->access.lane = l;
+    order_issue_pipe(&c->access, PIPE_cp_async, c->group[l] + 1);
+    c->order[l] = c->access.order;
   }
   c->serial = k->serial++;
   c->next = k->pending;
@@ -203,8 +220,14 @@ static enum step wait_groups(struct warp *w, uint32_t lanes, uint32_t n) {
                       .object = copies_of(w),
                       .arg = (uint64_t)lanes << 32 | n,
                       .what = "cp.async groups"};
-  if (w->resumed & lanes || groups_done(&wait))
+  if (w->resumed & lanes || groups_done(&wait)) {
+    const struct copies *k = wait.object;
+    FOR_LANES(l, lanes) {
+      uint32_t most = k->open[l] + (n == WAIT_ALL);
+      order_pipe_known(w, 1u << l, PIPE_cp_async, n == WAIT_ALL ? most : most > n ? most - n : 0);
+    }
     return STEP_next;
+  }
   warp_wait(w, lanes, wait);
   return STEP_wait;
 }
@@ -235,6 +258,7 @@ static enum step exec_arrive(struct warp *w, const struct insn *I, uint32_t lane
     r->access = a;
     r->access.engine = true;
     r->access.sem = SEM_release;
+    order_issue_pipe(&r->access, PIPE_cp_async, k->open[l] + 1);
     r->addr = addr;
     r->serial = k->serial;
     r->next = k->arrivals;

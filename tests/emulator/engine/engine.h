@@ -272,13 +272,14 @@ struct cta {
   struct named_barrier bar[16];
   struct warp *warp;
   uint32_t nwarp, live_warps;
-  bool triggered;      /* griddepcontrol.launch_dependents executed, or exited */
-  void *tc;            /* units/tcgen05.c: its allocations and queue */
-  bool killed;         /* its launch failed: its exit is no leak */
-  bool exited;         /* its memory stays until its cluster has nothing in flight */
-  uint32_t nthread;    /* threads that have not exited */
-  void *mbar;          /* mbarrier.c: the barriers that were initialised */
-  struct peers *peers; /* peers.c; NULL: no cluster */
+  bool triggered;          /* griddepcontrol.launch_dependents executed, or exited */
+  void *tc;                /* units/tcgen05.c: its allocations and queue */
+  bool killed;             /* its launch failed: its exit is no leak */
+  bool exited;             /* its memory stays until its cluster has nothing in flight */
+  uint32_t nthread;        /* threads that have not exited */
+  void *mbar;              /* mbarrier.c: the barriers that were initialised */
+  struct peers *peers;     /* peers.c; NULL: no cluster */
+  struct cta_order *order; /* order.h */
 };
 
 struct cluster {
@@ -292,6 +293,7 @@ struct cluster {
   uint32_t events;        /* asynchronous work posted by it and not done */
   struct peer_view *view; /* peers.c: what barrier.cluster passes on */
   struct cluster *next;
+  struct cluster_order *order; /* order.h */
 };
 
 enum grid_state { GRID_queued, GRID_running, GRID_complete, GRID_failed };
@@ -312,8 +314,10 @@ struct grid {
   void (*on_triggered)(struct grid *g, void *arg); /* every CTA triggered or exited */
   void (*on_complete)(struct grid *g, void *arg);
   void *arg;
-  uint64_t events;      /* asynchronous work posted by it and not done */
-  struct grid_run *run; /* engine-private */
+  uint64_t events;                 /* asynchronous work posted by it and not done */
+  struct grid_run *run;            /* engine-private */
+  const struct order_point *point; /* its place in the driver's order (order.h); may be NULL */
+  uint32_t record;                 /* order.h: its number there */
 };
 
 /* The driver layer fills a zeroed grid (dev, fn, id, dim, block, cluster_dim (1s without

@@ -9,8 +9,67 @@
 
 /* ---- ordering -------------------------------------------------------------------------------- */
 
+/* fence.sc counts as fence.acq_rel: the machine is one sequence anyway. */
 static enum step exec_fence(struct warp *w, const struct insn *I, uint32_t lanes) {
-  (void)w, (void)I, (void)lanes;
+  uint8_t sem = I->mod[0] == MOD_acquire   ? SEM_acquire
+                : I->mod[0] == MOD_release ? SEM_release
+                                           : SEM_acq_rel;
+  order_fence(w, lanes, scope_of((enum mod)I->mod[1], SCOPE_cta), sem);
+  return STEP_next;
+}
+static enum step exec_membar(struct warp *w, const struct insn *I, uint32_t lanes) {
+  order_fence(w, lanes, scope_of((enum mod)I->mod[0], SCOPE_cta), SEM_acq_rel);
+  return STEP_next;
+}
+static enum step exec_acquire_cluster(struct warp *w, const struct insn *I, uint32_t lanes) {
+  (void)I;
+  order_fence(w, lanes, SCOPE_cluster, SEM_acquire);
+  return STEP_next;
+}
+static enum step exec_release_cluster(struct warp *w, const struct insn *I, uint32_t lanes) {
+  (void)I;
+  order_fence(w, lanes, SCOPE_cluster, SEM_release);
+  return STEP_next;
+}
+static enum step exec_mbarrier_init(struct warp *w, const struct insn *I, uint32_t lanes) {
+  (void)I;
+  order_fence_mbarrier_init(w, lanes);
+  return STEP_next;
+}
+static enum step exec_nothing(struct warp *w, const struct insn *I, uint32_t lanes) {
+  (void)w, (void)I, (void)lanes; /* proxies of aliases are not told apart */
+  return STEP_next;
+}
+
+/* ---- proxies ----------------------------------------------------------------------------------
+ */
+
+static enum step exec_async(struct warp *w, const struct insn *I, uint32_t lanes) {
+  order_fence_async(w, lanes,
+                    I->mod[0] == MOD_none     ? ORDER_both
+                    : I->mod[0] == MOD_global ? ORDER_global
+                                              : ORDER_shared);
+  return STEP_next;
+}
+static enum step exec_async_both(struct warp *w, const struct insn *I, uint32_t lanes) {
+  (void)I;
+  order_fence_async(w, lanes, ORDER_both);
+  return STEP_next;
+}
+static enum step exec_async_acquire(struct warp *w, const struct insn *I, uint32_t lanes) {
+  (void)I;
+  order_fence(w, lanes, SCOPE_cluster, SEM_acquire);
+  order_fence_async(w, lanes, ORDER_shared);
+  return STEP_next;
+}
+static enum step exec_async_release(struct warp *w, const struct insn *I, uint32_t lanes) {
+  (void)I;
+  order_fence_async(w, lanes, ORDER_shared);
+  order_fence(w, lanes, SCOPE_cluster, SEM_release);
+  return STEP_next;
+}
+static enum step exec_map_release(struct warp *w, const struct insn *I, uint32_t lanes) {
+  order_fence_tensormap(w, lanes, scope_of((enum mod)I->mod[0], SCOPE_sys), false);
   return STEP_next;
 }
 
@@ -24,6 +83,7 @@ static enum step exec_map_acquire(struct warp *w, const struct insn *I, uint32_t
         !mem_resolve(&a, SPACE_generic, addr, 128, 128, false, &at))
       return STEP_fault;
   }
+  order_fence_tensormap(w, lanes, scope_of((enum mod)I->mod[0], SCOPE_sys), true);
   return STEP_next;
 }
 
@@ -87,19 +147,20 @@ static const char *check_128(const struct insn *I) {
 
 const struct form forms_fence[] = {
     {"fence[.sc|.acq_rel|.acquire|.release]" SCOPE, "", exec_fence, 0, D, NULL},
-    {"fence.acquire.sync_restrict::shared::cluster.cluster", "", exec_fence, 0, D, NULL},
-    {"fence.release.sync_restrict::shared::cta.cluster", "", exec_fence, 0, D, NULL},
-    {"fence.mbarrier_init.release.cluster", "", exec_fence, 0, D, NULL},
-    {"fence.proxy.alias", "", exec_fence, 0, D, NULL},
-    {"fence.proxy.async[.global|.shared::cta|.shared::cluster]", "", exec_fence, 0, D, NULL},
-    {"fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster", "", exec_fence, 0,
-     D, NULL},
-    {"fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster", "", exec_fence, 0, D,
-     NULL},
-    {"fence.proxy.tensormap::generic.release" SCOPE, "", exec_fence, 0, D, NULL},
+    {"fence.acquire.sync_restrict::shared::cluster.cluster", "", exec_acquire_cluster, 0, D, NULL},
+    {"fence.release.sync_restrict::shared::cta.cluster", "", exec_release_cluster, 0, D, NULL},
+    {"fence.mbarrier_init.release.cluster", "", exec_mbarrier_init, 0, D, NULL},
+    {"fence.proxy.alias", "", exec_nothing, 0, D, NULL},
+    {"fence.proxy.async[.global|.shared::cta|.shared::cluster]", "", exec_async, 0, D, NULL},
+    {"fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster", "",
+     exec_async_acquire, 0, D, NULL},
+    {"fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster", "",
+     exec_async_release, 0, D, NULL},
+    {"fence.proxy.tensormap::generic.release" SCOPE, "", exec_map_release, 0, D, NULL},
     {"fence.proxy.tensormap::generic.acquire" SCOPE, "m i", exec_map_acquire, 0, D, check_map},
-    {"membar{.cta|.gl|.sys}", "", exec_fence, 0, D, NULL},
-    {"membar.proxy{.alias|.async}", "", exec_fence, 0, D, NULL},
+    {"membar{.cta|.gl|.sys}", "", exec_membar, 0, D, NULL},
+    {"membar.proxy.alias", "", exec_nothing, 0, D, NULL},
+    {"membar.proxy.async", "", exec_async_both, 0, D, NULL},
     {"prefetch[.global|.local]{.L1|.L2}", "m", exec_hint, 0, D, NULL},
     {"prefetch[.global]{.L2::evict_last|.L2::evict_normal}", "m", exec_hint, 0, D, NULL},
     {"prefetchu.L1", "m", exec_hint, 0, D, NULL},

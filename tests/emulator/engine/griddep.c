@@ -55,11 +55,23 @@ void cta_trigger(struct cta *c) {
   event_post_unowned(g->dev->m, &t->event, LAT_grid_start, 0);
 }
 
+/* A grid launched to start early must wait before it ends: else its successor, which waits
+ * for it alone, may run while its own predecessor still does. */
+void griddep_check(struct grid *g) {
+  if (!g->pdl || g->waited || g->run->failed)
+    return;
+  struct access a = {.m = g->dev->m, .dev = g->dev, .grid = g, .insn = &g->fn->insn[0]};
+  (void)fault(&a, CHECK_pdl, "pdl-never-waits",
+              "launched with programmatic stream serialization, the grid ends and no thread has "
+              "executed griddepcontrol.wait");
+}
+
 /* ---- instructions ------------------------------------------------------------------------------
  */
 
 static enum step exec_launch_dependents(struct warp *w, const struct insn *I, uint32_t lanes) {
-  (void)I, (void)lanes;
+  (void)I;
+  order_triggered(w, lanes);
   cta_trigger(w->cta);
   return STEP_next;
 }
@@ -79,8 +91,10 @@ static enum step exec_wait(struct warp *w, const struct insn *I, uint32_t lanes)
                       .object = g,
                       .what = "griddepcontrol.wait: completion of the grids before"};
   g->waited = true;
-  if (w->resumed & lanes || prerequisites_complete(&wait))
+  if (w->resumed & lanes || prerequisites_complete(&wait)) {
+    order_grid_waited(w, lanes);
     return STEP_next;
+  }
   warp_wait(w, lanes, wait);
   return STEP_wait;
 }

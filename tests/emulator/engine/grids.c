@@ -171,6 +171,7 @@ static bool cluster_start(struct grid *g) {
     cta_start(k->cta[r], sm[r]);
     g->ctas_started++;
   }
+  order_cluster_started(k, id);
   return true;
 }
 
@@ -212,6 +213,7 @@ static void cluster_free(struct cluster *k) {
       break;
     }
   }
+  order_cluster_freed(k);
   for (uint32_t r = 0; r < k->size; r++) {
     struct cta *c = k->cta[r];
     mbar_cta_release(c);
@@ -231,6 +233,9 @@ static void cluster_free(struct cluster *k) {
 static void grid_end(struct grid *g, enum grid_state state) {
   struct machine *m = g->dev->m;
   struct grid_run *run = g->run;
+  griddep_check(g);
+  if (run->failed)
+    state = GRID_failed;
   trigger_now(g);
   struct grid **p = &m->s->grids;
   while (*p != g)
@@ -239,6 +244,7 @@ static void grid_end(struct grid *g, enum grid_state state) {
   if (!run->next)
     m->s->grids_end = p;
   trace_grid_done(m, g);
+  order_grid_complete(g);
   free(run);
   g->run = NULL;
   g->state = state;
@@ -396,6 +402,7 @@ bool grid_submit(struct grid *g) {
                             .space = SPACE_param,
                             .dev = g->dev,
                             .what = "the parameters"};
+  order_grid_submitted(g);
   g->state = GRID_queued;
   *m->s->grids_end = g;
   m->s->grids_end = &run->next;

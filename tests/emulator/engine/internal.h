@@ -5,7 +5,7 @@
 #ifndef EMU_INTERNAL_H
 #define EMU_INTERNAL_H
 
-#include "engine.h"
+#include "order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,6 +111,7 @@ void cpasync_cta_release(struct cta *c);
 /* griddep.c */
 void trigger_now(struct grid *g);
 void cta_trigger(struct cta *c);
+void griddep_check(struct grid *g); /* at its end */
 
 /* report.c: prints and records, whatever is switched off */
 void report_publish(struct machine *m, const struct report *r);
@@ -126,12 +127,14 @@ static inline bool mem_reachable(const struct device *d, const struct mem *mem) 
 }
 bool store_defined(const struct access *a, const struct mem *mem, uint64_t addr);
 
-/* Every access passes here, after it was resolved: where checks that compare accesses
- * (races, proxies, early reads under programmatic launch) keep their cells in mem->shadow.
- * The engine itself keeps none. */
+/* Every access passes here, after it was resolved: the checks that compare accesses
+ * (order.h) keep their cells in mem->shadow. */
+void order_access(const struct access *a, struct mem *mem, uint64_t offset, uint64_t size,
+                  bool write);
 static inline void shadow_note(const struct access *a, struct mem *mem, uint64_t offset,
                                uint64_t size, bool write) {
-  (void)a, (void)mem, (void)offset, (void)size, (void)write;
+  if (order_on(a->m))
+    order_access(a, mem, offset, size, write);
 }
 
 static inline uint64_t low_mask(unsigned bits) {

@@ -132,6 +132,7 @@ static struct access access_for(struct warp *w, const struct insn *I, uint32_t l
   struct access a = access_of(w, I, first_lane(lanes));
   a.sem = q->sem;
   a.scope = q->scope;
+  a.element = (uint8_t)(mod_bits((enum mod)I->type[I->types - 1]) / 8);
   return a;
 }
 

@@ -122,11 +122,13 @@ bool mbar_open(const struct access *a, uint64_t addr, const char *what, struct m
       return false;
   }
   r->state = mbar_decode(word);
-  return true;
+  return order_mbar_used(a, r->cta, r->offset);
 }
 
 void mbar_close(const struct access *a, struct mbar_ref *r) {
   uint64_t word = mbar_encode(&r->state);
+  if (mbar_decode(r->entry->word).phase != r->state.phase)
+    order_mbar_phase(r->cta, r->offset);
   memcpy(r->cta->shared.data + r->offset, &word, 8);
   if (r->cta->shared.undef)
     memset(r->cta->shared.undef + r->offset, 0, 8);
@@ -163,7 +165,7 @@ bool mbar_init(const struct access *a, uint64_t addr, uint32_t count) {
   r.entry->init = *a;
   r.state = (struct mbar){.pending = count & MBAR_MAX, .expected = count & MBAR_MAX};
   mbar_close(a, &r);
-  return true;
+  return order_mbar_init(a, r.cta, r.offset);
 }
 
 bool mbar_inval(const struct access *a, uint64_t addr) {
@@ -171,6 +173,7 @@ bool mbar_inval(const struct access *a, uint64_t addr) {
   if (!mbar_open(a, addr, "mbarrier.inval", &r) || !mbar_check_inval(a, addr, &r))
     return false;
   r.entry->live = false;
+  (void)order_mbar_inval(a, r.cta, r.offset);
   if (r.cta->shared.undef)
     memset(r.cta->shared.undef + r.offset, 0xff, 8);
   a->m->activity++;
@@ -217,6 +220,7 @@ bool mbar_arrive(const struct access *a, uint64_t addr, uint32_t count) {
   struct mbar_ref r;
   if (!mbar_open(a, addr, "an arrival", &r) || !take(a, addr, &r, count))
     return false;
+  order_mbar_arrived(a, r.cta, r.offset);
   settle(a, &r);
   mbar_close(a, &r);
   return true;
@@ -235,6 +239,7 @@ bool mbar_drop(const struct access *a, uint64_t addr, uint32_t count) {
   r.state.expected -= count;
   if (!take(a, addr, &r, count))
     return false;
+  order_mbar_arrived(a, r.cta, r.offset);
   settle(a, &r);
   mbar_close(a, &r);
   return true;
@@ -254,6 +259,7 @@ bool mbar_complete_tx(const struct access *a, uint64_t addr, uint32_t bytes) {
   struct mbar_ref r;
   if (!mbar_open(a, addr, "complete_tx", &r) || !add_tx(a, addr, &r, -(int64_t)bytes))
     return false;
+  order_mbar_arrived(a, r.cta, r.offset);
   settle(a, &r);
   mbar_close(a, &r);
   return true;

@@ -238,8 +238,10 @@ static bool test(struct warp *w, const struct insn *I, int lane, bool parity, bo
                                   behind))
       return false;
   }
-  if (*complete)
+  if (*complete) {
     mbar_observed(w->cta, r.entry);
+    order_mbar_passed(&a, r.cta, r.offset);
+  }
   *wait = (struct wait){.ready = phase_over,
                         .object = w->cta,
                         .arg = r.entry->phases,

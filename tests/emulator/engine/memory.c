@@ -86,6 +86,7 @@ void global_free(struct mem *mem) {
   if (mem->freed)
     return;
   mem->freed = true;
+  order_mem_freed(mem);
   mem->dev->allocated -= mem->size;
   free(mem->data);
   free(mem->undef);

@@ -449,6 +449,7 @@ enum quantum warp_run(struct machine *m, struct warp *w, uint32_t budget) {
 
 void warp_exit(struct warp *w, uint32_t lanes) {
   lanes &= w->live;
+  order_lanes_exited(w, lanes);
   w->live &= ~lanes;
   struct cta *c = w->cta;
   uint32_t n = (uint32_t)__builtin_popcount(lanes);

@@ -23,7 +23,7 @@ struct mem *warp_resolve(struct warp *w, enum space sp, uint32_t lanes, uint64_t
 
 static inline void warp_note(struct access *a, struct mem *mem, uint32_t lanes,
                              const uint64_t *offset, uint32_t size, bool write) {
-  if (!mem->shadow)
+  if (!order_on(a->m))
     return;
   FOR_LANES(l, lanes) {
     a->lane = l;

@@ -112,8 +112,10 @@ static struct bulk_copy *copy_new(struct warp *w, const struct insn *I, int lane
 
 /* Size 0 copies nothing and signals nothing, but a group it is in stays well formed. */
 static void copy_start(struct bulk_copy *c, uint32_t size) {
-  if (c->job.thread)
+  if (c->job.thread) {
     c->job.group = bulk_enter(c->job.thread, &c->job.a);
+    order_issue_bulk_store(&c->job.a, c->job.group + 1);
+  }
   job_start(&c->job, size, size / 16);
 }
 
@@ -142,6 +144,7 @@ static enum step load_global(struct warp *w, const struct insn *I, uint32_t lane
       c->to = in_rank(to, rank);
       c->mbar = mask_opd ? in_rank(mbar, rank) : mbar;
       c->signals = true;
+      order_issue_mbarrier(&c->job.a, c->mbar);
       mbar_issued(&c->job.a, c->mbar);
       copy_start(c, size);
     }
@@ -188,6 +191,7 @@ static enum step to_cluster(struct warp *w, const struct insn *I, uint32_t lanes
     c->type = type;
     if (op != MOD_none)
       c->job.write = reduce_write;
+    order_issue_mbarrier(&c->job.a, mbar);
     mbar_issued(&c->job.a, mbar);
     copy_start(c, size);
   }

@@ -114,6 +114,15 @@ static bool groups_done(const struct wait *wait) {
   return true;
 }
 
+/* Groups are numbered from 1 for the order of accesses. */
+static void groups_known(struct warp *w, int lane, const struct bulk_thread *t, uint64_t newest,
+                         bool read) {
+  uint64_t committed = t->first + t->count - 1, n = committed > newest ? committed - newest : 0;
+  order_pipe_known(w, 1u << lane, PIPE_bulk_read, n);
+  if (!read)
+    order_pipe_known(w, 1u << lane, PIPE_bulk_write, n);
+}
+
 static enum step exec_wait_group(struct warp *w, const struct insn *I, uint32_t lanes) {
   bool waiting = false;
   FOR_LANES(lane, lanes) {
@@ -125,8 +134,10 @@ static enum step exec_wait_group(struct warp *w, const struct insn *I, uint32_t 
     uint64_t closed = t->first + t->count - 1, newest = I->opd[0].imm;
     if (closed > newest && closed - newest > t->waited)
       t->waited = closed - newest;
-    if (groups_done(&wait))
+    if (groups_done(&wait)) {
+      groups_known(w, lane, wait.object, I->opd[0].imm, I->mod[0] == MOD_read);
       continue;
+    }
     warp_wait(w, 1u << lane, wait);
     waiting = true;
   }
@@ -159,6 +170,7 @@ static void job_finish(struct job *j) {
     j->done(j);
   if (j->thread)
     bulk_write_done(j->thread, j->group);
+  order_issue_over(&j->a);
   if (j->release)
     j->release(j);
   free(j->data);

@@ -40,6 +40,7 @@ static void multimem_fire(struct machine *m, struct event *e) {
     link = &(*link)->next;
   if (link)
     *link = s->next;
+  order_issue_over(&s->a);
   free(s);
 }
 
@@ -137,6 +138,8 @@ static enum step send(struct warp *w, const struct insn *I, uint32_t lanes, enum
         set_order(&s->a, (enum mod)I->mod[0], (enum mod)I->mod[1], op != MOD_none);
         s->a.dev = target[t].dev;
         s->a.atomic = op != MOD_none;
+        s->a.element = (uint8_t)part;
+        order_issue_store(&s->a);
         s->e.fire = multimem_fire;
         s->e.what = op == MOD_none ? "multimem.st" : "multimem.red";
         s->to = target[t].address + at;
@@ -203,6 +206,7 @@ static enum step exec_ld_reduce(struct warp *w, const struct insn *I, uint32_t l
     if (!targets_of(w, I, &I->opd[1], lane, n * each, target, &targets))
       return STEP_fault;
     set_order(&a, (enum mod)I->mod[0], (enum mod)I->mod[1], false);
+    a.element = (uint8_t)each;
     for (unsigned t = 0; t < targets; t++) {
       uint8_t bytes[16], bad[16] = {0};
       a.dev = target[t].dev;

@@ -45,6 +45,7 @@ static void remote_fire(struct machine *m, struct event *e) {
     a.scope = SCOPE_cluster;
     mbar_complete_tx(&a, s->mbar, s->bytes);
   }
+  order_issue_over(&s->a);
   free(s);
 }
 
@@ -105,6 +106,7 @@ static enum step to_shared(struct warp *w, const struct insn *I, uint32_t lanes,
     s->a.atomic = op != MOD_none;
     s->a.sem = op != MOD_none ? SEM_relaxed : SEM_weak;
     s->a.scope = SCOPE_cluster;
+    order_issue_remote(&s->a, mbar);
     mbar_issued(&s->a, mbar);
     event_post(s->a.m, &s->e, LAT_st_async);
   }
@@ -132,6 +134,7 @@ static enum step exec_st_async_global(struct warp *w, const struct insn *I, uint
     s->a.scope = I->mod[1] == MOD_sys   ? SCOPE_sys
                  : I->mod[1] == MOD_gpu ? SCOPE_gpu
                                         : SCOPE_cluster;
+    order_issue_store(&s->a);
     event_post(s->a.m, &s->e, LAT_st_async);
   }
   return STEP_next;

@@ -11,6 +11,7 @@
 #include "layout.h"
 #include "tcgen05.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum copies { COPY_once, COPY_02_13, COPY_01_23, COPY_all, COPY_quarters };
@@ -98,6 +99,12 @@ static enum step issue(struct warp *w, const struct insn *I, uint32_t lanes, enu
   c->rows = rows;
   c->bytes = bytes;
   c->lane = tmem_lane;
+  order_issue_tcgen05(&c->op.a, PIPE_tcgen05);
+  if (!order_tmem(&c->op.a, TMEM_cp, 0, TMEM_LANES / 16, column, bytes / 4, true, 0)) {
+    order_issue_over(&c->op.a);
+    free(c);
+    return STEP_fault;
+  }
   tc_post(&c->op, "tcgen05.cp");
   return STEP_next;
 }

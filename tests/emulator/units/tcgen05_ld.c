@@ -138,6 +138,12 @@ static enum step load(struct warp *w, const struct insn *I, uint32_t lanes, unsi
   int first = __builtin_ctz(lanes);
   struct tc_queue *q = tc_queue(w->cta);
   struct access a = async_access(w, I, first, PROXY_async);
+  order_issue_tcgen05(&a, PIPE_tcgen05_ld);
+  if (!order_tmem(&a, TMEM_ld, x.lane / 16, x.shape == MOD_32x32b ? 2 : 1, x.column, x.width, false,
+                  0)) {
+    order_issue_over(&a);
+    return STEP_fault;
+  }
   const struct tc_op *p = tc_in_flight(q, 1u << TC_OP_mma | 1u << TC_OP_cp, x.column, x.width);
   if (p) {
     struct report r = {.check = CHECK_tcgen05,
@@ -146,8 +152,10 @@ static enum step load(struct warp *w, const struct insn *I, uint32_t lanes, unsi
                        .other = &p->a,
                        .text = "reads columns that an operation not known to be complete writes: "
                                "wait for its tcgen05.commit first"};
-    if (report(a.m, &r))
+    if (report(a.m, &r)) {
+      order_issue_over(&a);
       return STEP_fault;
+    }
   }
   struct load *l = unit_alloc(sizeof *l);
   bool track = check_on(a.m, CHECK_undef);
@@ -225,8 +233,17 @@ static enum step store(struct warp *w, const struct insn *I, uint32_t lanes, uns
       s->word[j * WARP + (uint32_t)lane] = (uint32_t)opd_get(w, &v->elem[j], lane);
       s->undef[j * WARP + (uint32_t)lane] = (uint32_t)opd_get_undef(w, &v->elem[j], lane);
     }
-  q->warp[w->index].stores++;
   s->op.a = async_access(w, I, __builtin_ctz(lanes), PROXY_async);
+  order_issue_tcgen05(&s->op.a, PIPE_tcgen05_st);
+  if (!order_tmem(&s->op.a, TMEM_st, x.lane / 16, x.shape == MOD_32x32b ? 2 : 1, x.column, x.width,
+                  true, 0)) {
+    order_issue_over(&s->op.a);
+    free(s->word);
+    free(s->undef);
+    free(s);
+    return STEP_fault;
+  }
+  q->warp[w->index].stores++;
   s->op.cta = w->cta;
   s->op.kind = TC_OP_st;
   s->op.column = x.column;

@@ -178,6 +178,17 @@ static bool lane_is_zero(struct warp *w, const struct insn *I, int lane, const c
                                   "the address of %s names lane %u, must be 0", what, tmem_lane);
 }
 
+/* The columns it reads and writes, for the order of tensor-core operations. */
+static bool mma_order(const struct mma *x, bool scaled) {
+  const struct access *a = &x->op.a;
+  const uint32_t all = TMEM_LANES / 16;
+  return (!x->a_in_tmem || order_tmem(a, TMEM_mma, 0, all, x->a_column, KBYTES / 4, false, 0)) &&
+         (!scaled || (order_tmem(a, TMEM_mma, 0, all, x->sfa, x->i.m / 32, false, 0) &&
+                      order_tmem(a, TMEM_mma, 0, all, x->sfb, (x->i.n + 31) / 32, false, 0))) &&
+         order_tmem(a, TMEM_mma, 0, all, x->op.column, x->op.columns, true,
+                    x->op.shape << 16 | (x->op.column + 1));
+}
+
 /* Operands: [d], adesc | [a], bdesc, idesc, then by form. */
 struct operands {
   const struct opd *sfa, *sfb, *mask, *enable, *shrink;
@@ -253,6 +264,12 @@ static enum step issue(struct warp *w, const struct insn *I, uint32_t lanes, enu
   x->op.shape =
       (uint64_t)p.i.m << 32 | p.i.n << 16 | p.d_lane << 8 | (uint64_t)kind << 1 | p.i.d_f16;
   x->op.run = mma_run;
+  order_issue_tcgen05(&x->op.a, PIPE_tcgen05);
+  if (!mma_order(x, o.sfa != NULL)) {
+    order_issue_over(&x->op.a);
+    free(x);
+    return STEP_fault;
+  }
   tc_post(&x->op, "tcgen05.mma");
   return STEP_next;
 }

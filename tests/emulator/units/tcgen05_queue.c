@@ -95,6 +95,7 @@ static void op_fire(struct machine *m, struct event *e) {
   q->in_flight--;
   bool keep = op->kind == TC_OP_ld; /* until wait::ld, or queue_drop */
   op->run(op);
+  order_issue_over(&op->a);
   if (!keep)
     free(op);
   if (q->dead && q->in_flight == 0)
@@ -244,6 +245,8 @@ static enum step exec_dealloc(struct warp *w, const struct insn *I, uint32_t lan
             "%u columns from %u on are no allocation: that has %u columns from %u on", n, at,
             t->taken[at].count, t->taken[at].first))
     return STEP_fault;
+  if (!order_tmem(&a, TMEM_dealloc, 0, TMEM_LANES / 16, at, n, true, 0))
+    return STEP_fault;
   const struct tc_op *p = tc_in_flight(tc_queue(c), ~(1u << TC_OP_commit), at, n);
   if (p) {
     struct report r = {
@@ -281,6 +284,7 @@ static enum step exec_wait_ld(struct warp *w, const struct insn *I, uint32_t lan
               (struct wait){.ready = none_left, .object = &tw->loads, .what = "tcgen05.wait::ld"});
     return STEP_wait;
   }
+  order_tcgen05_waited(w, lanes, PIPE_tcgen05_ld);
   while (tw->first) { /* the registers may be used from here on */
     struct tc_load *l = tw->first;
     const struct opd *v = &l->insn->opd[0];
@@ -302,8 +306,10 @@ static enum step exec_wait_ld(struct warp *w, const struct insn *I, uint32_t lan
 static enum step exec_wait_st(struct warp *w, const struct insn *I, uint32_t lanes) {
   (void)I;
   struct tc_warp *tw = &tc_queue(w->cta)->warp[w->index];
-  if (tw->stores == 0)
+  if (tw->stores == 0) {
+    order_tcgen05_waited(w, lanes, PIPE_tcgen05_st);
     return STEP_next;
+  }
   warp_wait(w, lanes,
             (struct wait){.ready = none_left, .object = &tw->stores, .what = "tcgen05.wait::st"});
   return STEP_wait;
@@ -312,6 +318,7 @@ static enum step exec_wait_st(struct warp *w, const struct insn *I, uint32_t lan
 static enum step exec_fence_before(struct warp *w, const struct insn *I, uint32_t lanes) {
   (void)I;
   struct tc_queue *q = tc_queue(w->cta);
+  order_tcgen05_before(w, lanes);
   for (struct tc_op *p = q->op; p; p = p->next)
     if (p->a.warp == w->index && lanes >> p->a.lane & 1)
       p->fenced = true;
@@ -319,7 +326,8 @@ static enum step exec_fence_before(struct warp *w, const struct insn *I, uint32_
 }
 
 static enum step exec_fence_after(struct warp *w, const struct insn *I, uint32_t lanes) {
-  (void)w, (void)I, (void)lanes; /* later operations are issued later anyway */
+  (void)I;
+  order_tcgen05_after(w, lanes);
   return STEP_next;
 }
 
@@ -352,6 +360,7 @@ static enum step commit(struct warp *w, const struct insn *I, uint32_t lanes,
   c->op.a = async_access(w, I, lane, PROXY_generic);
   c->op.a.sem = SEM_release;
   c->op.a.scope = SCOPE_cluster;
+  order_issue_commit(&c->op.a);
   c->op.cta = w->cta;
   c->op.kind = TC_OP_commit;
   c->op.run = commit_run;

@@ -320,6 +320,7 @@ static enum step tensor_load(struct warp *w, const struct insn *I, uint32_t lane
       c->job.done = load_done;
       c->shared = in_rank(to, to_rank);
       c->mbar = in_rank(mbar, to_rank);
+      order_issue_mbarrier(&c->job.a, c->mbar);
       mbar_issued(&c->job.a, c->mbar);
       job_start(&c->job, c->rows * c->row_bytes, c->rows);
     }
@@ -368,6 +369,7 @@ static enum step tensor_store(struct warp *w, const struct insn *I, uint32_t lan
     c->type = element_type(c->map.type);
     c->job.thread = bulk_thread(w, lane);
     c->job.group = bulk_enter(c->job.thread, &c->job.a);
+    order_issue_bulk_store(&c->job.a, c->job.group + 1);
     job_start(&c->job, c->rows * c->row_bytes, c->rows);
   }
   return STEP_next;

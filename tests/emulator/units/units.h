@@ -6,7 +6,7 @@
 #ifndef EMU_UNITS_UNITS_H
 #define EMU_UNITS_UNITS_H
 
-#include "../engine/engine.h"
+#include "../engine/order.h"
 
 /* Form tables (listed in ptx/families.def). */
 extern const struct form forms_bulk[];        /* bulk.c: cp.async.bulk, cp.reduce.async.bulk */

@@ -175,6 +175,7 @@ static void wgmma_fire(struct machine *m, struct event *e) {
   s->in_flight--;
   if (s->dead && s->in_flight == 0)
     state_drop(s);
+  order_issue_over(&x->a);
   free(x);
 }
 
@@ -261,6 +262,7 @@ static enum step exec_wgmma(struct warp *w, const struct insn *I, uint32_t lanes
   p.acc = accumulator_of(w, s, &o[0], (unsigned)I->mod[0] << 16 | I->type[0]);
   struct wgmma *x = unit_alloc(sizeof *x);
   *x = p;
+  order_issue_pipe(&x->a, PIPE_wgmma, s->open + 1);
   x->e.fire = wgmma_fire;
   x->e.what = "wgmma.mma_async";
   s->in_group[s->open - s->first]++;
@@ -324,6 +326,7 @@ static enum step exec_wait(struct warp *w, const struct insn *I, uint32_t lanes)
     warp_wait(w, lanes, wait);
     return STEP_wait;
   }
+  order_pipe_known(w, lanes, PIPE_wgmma, s->open > wait.arg ? s->open - wait.arg : 0);
   deliver(w, s, wait.arg);
   return STEP_next;
 }
