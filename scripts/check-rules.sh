@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Every rule of the emulated driver has a pair in tests/rules, or a line in
-# tests/rules/without-pair.tsv that says why not.
+# tests/rules/without-pair.tsv that says why not; and each group of checks has at least
+# five pairs.
 #
 # Ids of rules are the string literals of words joined by hyphens, "oob-global", in the
 # sources of the emulator.  Literals of that form that are no rules are in the list too.
@@ -28,5 +29,10 @@ for id in $(comm -13 <(echo "$ids") <(echo "$listed")); do
 done
 awk -F '\t' '!/^#/ && (NF != 2 || $2 == "") { print "rules: " FILENAME ":" FNR ": no reason" > "/dev/stderr"; bad = 1 }
   END { exit bad }' "$LIST" || status=1
+
+for group in bounds undef race proxy tcgen05 mbarrier pdl cluster mailbox; do
+  n=$(compgen -G "tests/rules/$group/*.ptx" | wc -l || true)
+  [ "$n" -ge 5 ] || say "group $group has $n pairs, must have 5"
+done
 
 exit $status
