@@ -284,13 +284,14 @@ START_TEST(polled_words_are_named) {
   (void)engine_start(6, "all");
   uint64_t ring = engine_memory(512, NULL);
   const struct run r = {.ptx = text, .block = 32, .params = &ring, .params_size = sizeof ring};
-  char words[96];
+  char words[160];
   ck_assert_int_eq(engine_run(&r), GRID_failed);
   const struct report_record *q = report_at(machine_get(), 0);
   ck_assert_ptr_nonnull(q);
   ck_assert_str_eq(q->rule, "no-progress");
-  (void)snprintf(words, sizeof words, "0x%llx and 7 words behind it = 0x80000000, ",
-                 (unsigned long long)ring + 32);
+  (void)snprintf(words, sizeof words,
+                 "0x%llx and 7 words behind it = 0x80000000, last written by k line %u (device 0, ",
+                 (unsigned long long)ring + 32, line_of(text, "@%p1 st.relaxed"));
   ck_assert_msg(strstr(q->text, words) != NULL, "%s in %s", words, q->text);
   ck_assert_msg(strstr(q->text, "= 0x00000000") == NULL, "words that nobody polls: %s", q->text);
 }

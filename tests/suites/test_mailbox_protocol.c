@@ -230,10 +230,21 @@ END_TEST
 /* ---- planted bugs --------------------------------------------------------------------------- */
 
 static const char *const bugs[] = {
-    "one_generation",          "rearmed_wrong_generation", "counted_by_the_first_cta",
-    "rearmed_before_the_copy", "kept_minus_zero",          "producer_without_wait",
-    "reader_without_wait",     "plain_store_to_multicast", "halves_stored_apart",
-    "stored_as_bf16x2",        "stored_as_v2_bf16",        "warp_vote_in_the_poll",
+    "one_generation",
+    "rearmed_wrong_generation",
+    "counted_by_the_first_cta",
+    "rearmed_before_the_copy",
+    "kept_minus_zero",
+    "producer_without_wait",
+    "reader_without_wait",
+    "plain_store_to_multicast",
+    "halves_stored_apart",
+    "stored_as_bf16x2",
+    "stored_as_v2_bf16",
+    "warp_vote_in_the_poll",
+    "reader_stores_before_the_wait",
+    "reader_without_sys_fence",
+    "producer_without_sys_fence",
 };
 
 static bool verify_fails(bw_bundle *broken, struct bwt_text *why) {

@@ -9,8 +9,6 @@
 
 #include <stdarg.h>
 
-#pragma weak order_last_writer
-
 #define LINES 12 /* of a group; the rest is counted */
 
 /* The address operand of a load or an atomic. */
@@ -64,7 +62,7 @@ static struct seen look(struct machine *m, uint64_t word, uint32_t bytes) {
   struct seen s = {0};
   const struct mem *mem = global_find(m, word);
   memcpy(&s.value, mem->data + (word - mem->base), bytes);
-  s.known = order_last_writer && order_last_writer(m, word, bytes, &s.by);
+  s.known = order_last_writer(m, word, bytes, &s.by);
   return s;
 }
 
