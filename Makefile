@@ -40,12 +40,11 @@ VERSION = $(call VERSION_PART,MAJOR).$(call VERSION_PART,MINOR).$(call VERSION_P
 
 # ---- targets that need no tools ----------------------------------------------
 
-NO_SETUP := help clean uninstall conformance \
-  fuzz regen-ptx review
+NO_SETUP := help clean uninstall fuzz review
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile scripts/mk/*.mk
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' Makefile scripts/mk/*.mk
 	@echo "Variables: BUILD PREFIX DESTDIR CC CFLAGS K SEED; CUDA_HOME from the environment"
 
 .PHONY: clean
@@ -59,7 +58,7 @@ uninstall: ## Remove what install put under PREFIX
 	rm -f $(INSTALLED)
 
 # Not there yet: say so, and fail.
-LATER := conformance fuzz regen-ptx review
+LATER := fuzz review
 .PHONY: $(LATER)
 $(LATER):
 	@echo "make $@: not part of this version yet" >&2; exit 1
@@ -77,6 +76,7 @@ include scripts/mk/mutate.mk
 include scripts/mk/lint.mk
 include scripts/mk/gpu.mk
 include scripts/mk/rules.mk
+include scripts/mk/conformance.mk
 
 # Run at every start: config.mk is only touched when something changed.
 $(BUILD)/config.mk: FORCE

@@ -4,12 +4,12 @@
 # per check, so that only what changed is checked again.
 
 C_FILES := $(sort $(wildcard include/*.h loader/*.[ch] loader/cli/*.[ch] tests/*/*.[ch] tests/emulator/*/*.[ch] scripts/*.c))
-SCRIPTS := $(wildcard scripts/*.sh) .ci/run
+SCRIPTS := $(wildcard scripts/*.sh scripts/conformance/*.sh) .ci/run
 LINT    := $(BUILD)/lint
 TOOLS   := $(BUILD)/lint-tools
 
 .PHONY: lint
-lint: lint-format lint-warnings lint-tidy lint-scripts lint-separation lint-rules ## Format, clang-tidy, warnings as errors, scripts
+lint: lint-format lint-warnings lint-tidy lint-scripts lint-separation lint-rules lint-conformance ## Format, clang-tidy, warnings as errors, scripts
 
 # The pinned tools; the stamp is older than any object of this run.
 $(TOOLS)/pinned: scripts/setup.sh | $(BUILD)/config.mk
@@ -50,11 +50,11 @@ $(LINT)/%.c.tidy: %.c $(BUILD)/obj/%.o .clang-tidy $(TOOLS)/pinned
 
 .PHONY: lint-scripts
 lint-scripts: $(LINT)/scripts.ok
-$(LINT)/scripts.ok: $(SCRIPTS) $(wildcard scripts/*.py scripts/gpu/*.py)
+$(LINT)/scripts.ok: $(SCRIPTS) $(wildcard scripts/*.py scripts/gpu/*.py scripts/conformance/*.py)
 	@mkdir -p $(@D)
 	@for script in $(SCRIPTS); do bash -n $$script; done
 	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); fi
-	@for script in $(wildcard scripts/*.py scripts/gpu/*.py); do \
+	@for script in $(wildcard scripts/*.py scripts/gpu/*.py scripts/conformance/*.py); do \
 	  python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' $$script; done
 	@touch $@
 
@@ -73,7 +73,7 @@ lint-rules:
 # ---- sanitizers --------------------------------------------------------------
 
 # Suites that only start other programs have nothing for the sanitizers.
-ASAN_PROGRAMS := $(filter-out %/test_model %/test_templates %/test_mailbox_mpi %/test_gpu_programs %/test_cli_bench,$(SUITES:%=$(BUILD)/asan/tests/%))
+ASAN_PROGRAMS := $(filter-out %/test_model %/test_templates %/test_mailbox_mpi %/test_gpu_programs %/test_cli_bench %/test_conformance,$(SUITES:%=$(BUILD)/asan/tests/%))
 
 .PHONY: asan-sample
 asan-sample: $(ASAN_PROGRAMS) $(BUILD)/asan/bin/barewarp $(BUILD)/asan/emu/libcuda.so.1 $(BUNDLE) $(TEST_BUNDLE)

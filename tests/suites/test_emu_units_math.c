@@ -326,7 +326,10 @@ START_TEST(descriptors) {
   ck_assert_ptr_nonnull(strstr(why, "0b001"));
   ck_assert(matrix_desc_wgmma((uint64_t)1 << 62 | 0x100, &d, &why) && d.swizzle == 128);
   ck_assert(matrix_desc_wgmma((uint64_t)3 << 62 | 0x100, &d, &why) && d.swizzle == 32);
-  ck_assert(!matrix_desc_wgmma((uint64_t)1 << 49, &d, &why));
+  /* wgmma's base offset of 3: line 3 of the pattern is where the swizzle begins */
+  ck_assert(matrix_desc_wgmma((uint64_t)1 << 62 | (uint64_t)3 << 49 | 3 * 8, &d, &why));
+  BWT_SAME(chunk_k_major(&d, 0, 1), 3 * 128 + 16);
+  BWT_SAME(chunk_k_major(&d, 2, 1), 5 * 128 + (1 ^ 2) * 16);
   /* core matrices without swizzle: 8 rows of 16 bytes; LBO between the halves of a row */
   ck_assert(matrix_desc_tcgen05(
       (uint64_t)1 << 46 | (uint64_t)(256 >> 4) << 16 | (uint64_t)(512 >> 4) << 32, &d, &why));

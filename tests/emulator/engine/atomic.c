@@ -47,9 +47,17 @@ static uint64_t add_f32(uint64_t a, uint64_t b, bool ftz) {
   return ftz ? flush(r) : r;
 }
 
-static uint64_t add_f64(uint64_t a, uint64_t b) {
+/* NaN: in global memory the operand before the old value, a signalling one as it is; in
+ * shared memory the old value first, quietened. */
+static uint64_t add_f64(uint64_t a, uint64_t b, bool global) {
   double s = f64_of(a) + f64_of(b);
-  return isnan(s) ? 0x7fffffffffffffffull : f64_bits(s);
+  if (!isnan(s))
+    return f64_bits(s);
+  if (!isnan(f64_of(a)) && !isnan(f64_of(b)))
+    return 0xfff8000000000000ull; /* infinities of both signs */
+  if (global)
+    return isnan(f64_of(b)) ? b : a;
+  return (isnan(f64_of(a)) ? a : b) | 1ull << 51;
 }
 
 /* The two 16-bit formats: exponent bits, fraction bits. */
@@ -119,15 +127,15 @@ static bool less(uint64_t a, uint64_t b, enum mod type) {
 }
 
 /* The new value of a location that holds `old`. */
-static uint64_t combine(enum mod op, enum mod type, uint64_t old, uint64_t b, bool ftz) {
+static uint64_t combine(enum mod op, enum mod type, uint64_t old, uint64_t b, bool global) {
   switch (type) {
   case MOD_f32:
     if (op == MOD_add)
-      return add_f32(old, b, ftz);
+      return add_f32(old, b, global);
     break;
   case MOD_f64:
     if (op == MOD_add)
-      return add_f64(old, b);
+      return add_f64(old, b, global);
     break;
   case MOD_f16:
     return half_op(op, old, b, half_f16);
@@ -221,7 +229,6 @@ static bool atomic_element(struct warp *w, const struct atomic *t, struct access
   memcpy(old.v, mem->data + at, bytes);
   if (mem->undef)
     memcpy(old.u, mem->undef + at, bytes);
-  bool ftz = t->type == MOD_f32 && mem->space == SPACE_global && t->value->kind != OPD_vec;
   bool write = true;
   uint64_t undef = old.u[0] | old.u[1];
   if (t->op == MOD_cas) {
@@ -230,7 +237,7 @@ static bool atomic_element(struct warp *w, const struct atomic *t, struct access
       return false;
     write = old.v[0] == c.v[0] && old.v[1] == c.v[1];
   } else if (t->op != MOD_exch) {
-    next.v[0] = combine(t->op, t->type, old.v[0], b.v[0], ftz);
+    next.v[0] = combine(t->op, t->type, old.v[0], b.v[0], mem->space == SPACE_global);
     if (undef | b.u[0])
       next.u[0] = ~0ull;
   }
@@ -364,8 +371,7 @@ const struct form forms_atomic[] = {
     BOTH(ATOM, "wT_ m rT r64?", "vwT_ m vrT r64?", exec_atom, check_atom, check_vector_atom),
     {ATOM "{.exch}" HINT "{.b32|.b64|.b128}", "wT_ m rT r64?", exec_atom, 0, "definition",
      check_atom},
-    {ATOM "{.cas}" HINT "{.b16|.b32|.b64|.b128}", "wT_ m rT rT r64?", exec_atom, 0, "definition",
-     check_cas},
+    {ATOM "{.cas}" "{.b16|.b32|.b64|.b128}", "wT_ m rT rT", exec_atom, 0, "definition", check_cas},
     BOTH(RED, "m rT r64?", "m vrT r64?", exec_red, check_red, check_vector_red),
     {NULL, NULL, NULL, 0, NULL, NULL},
 };

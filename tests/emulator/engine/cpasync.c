@@ -276,8 +276,9 @@ static enum step exec_arrive(struct warp *w, const struct insn *I, uint32_t lane
 
 const struct form forms_cpasync[] = {
     {COPY, "m m i", exec_copy, D, check_copy},
-    {COPY, "m m i rp r64?", exec_copy, D, check_copy},
+    /* A constant is a source size, also 0 and 1. */
     {COPY, "m m i r32 r64?", exec_copy, D, check_copy},
+    {COPY, "m m i rp r64?", exec_copy, D, check_copy},
     {COPY, "m m i r64", exec_copy, D, check_copy},
     {"cp.async.commit_group", "", exec_commit, D, NULL},
     {"cp.async.wait_group", "i", exec_wait_group, D, NULL},

@@ -251,6 +251,7 @@ bool mbar_expect_tx(const struct access *a, uint64_t addr, uint32_t bytes) {
   struct mbar_ref r;
   if (!mbar_open(a, addr, "expect_tx", &r) || !add_tx(a, addr, &r, bytes))
     return false;
+  settle(&r.state); /* an H200 completes the phase here as well */
   mbar_close(a, &r);
   return true;
 }

@@ -10,6 +10,8 @@
 
 #include "forms.h"
 
+#define MODS_IN_ORDER 16 /* more modifiers than any atom or red has */
+
 struct attempt {
   struct arena *arena;
   struct insn *insn;
@@ -290,6 +292,30 @@ static bool match_operands(struct attempt *t, const struct row *r, const struct 
   return true;
 }
 
+/* ptxas also takes the operation of atom and red before order, scope and space, and
+ * libcu++ writes it there (atom.add.relaxed.gpu.u32): put where the tables have it. */
+static const enum mod *in_order(const char *opcode, const enum mod *mods, uint32_t n,
+                                enum mod *to) {
+  static const enum mod later[] = {MOD_relaxed, MOD_acquire,     MOD_release,        MOD_acq_rel,
+                                   MOD_cta,     MOD_cluster,     MOD_gpu,            MOD_sys,
+                                   MOD_global,  MOD_shared,      MOD_shared__cta,    MOD_shared__cluster};
+  if (n < 2 || n > MODS_IN_ORDER || (strcmp(opcode, "atom") != 0 && strcmp(opcode, "red") != 0))
+    return mods;
+  uint32_t moved = 0;
+  for (bool more = true; more && moved + 1 < n; moved += more) {
+    more = false;
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+      more |= mods[moved + 1] == later[i];
+  }
+  for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+    if (mods[0] == later[i] || mods[0] == MOD_async)
+      return mods;
+  memcpy(to, mods + 1, moved * sizeof *to);
+  to[moved] = mods[0];
+  memcpy(to + moved + 1, mods + moved + 1, (n - moved - 1) * sizeof *to);
+  return to;
+}
+
 bool form_opcode_exists(const char *opcode) {
   return form_row(opcode, NULL) != NULL;
 }
@@ -301,6 +327,8 @@ bool form_match(struct arena *arena, struct insn *I, const char *opcode, const e
     snprintf(why, size, "unknown instruction %s", opcode);
     return false;
   }
+  enum mod moved[MODS_IN_ORDER];
+  mods = in_order(opcode, mods, nmod, moved);
   note_types(I, mods, nmod);
   uint32_t reached = 0;
   for (const struct row *r = form_row(opcode, NULL); r; r = form_row(opcode, r)) {

@@ -138,11 +138,14 @@ static double to_integral(double v, enum fp_round r) {
   }
 }
 
-/* Out of range: the nearest integer of the type.  NaN: 0. */
-static uint64_t float_to_int(double v, enum mod to, enum fp_round round) {
+/* Out of range: the nearest integer of the type.  NaN: 0, but the top bit alone where 64
+ * bits take part (an H200 answers so: tests/conformance). */
+static uint64_t float_to_int(double v, enum mod to, enum mod from, enum fp_round round) {
   const unsigned bits = mod_bits(to);
   if (isnan(v))
-    return 0;
+    return bits != 64 && from != MOD_f64 ? 0
+           : mod_kind(to) == 's'         ? -(1ull << (bits - 1))
+                                         : 1ull << (bits - 1);
   v = to_integral(v, round);
   if (mod_kind(to) == 's') {
     const double limit = ldexp(1, (int)bits - 1);
@@ -161,7 +164,7 @@ static enum step cvt_float_int(struct warp *w, const struct insn *I, uint32_t la
   const struct col ca = col_of(w, &I->opd[1]);
   const uint64_t mask = ones(I->opd[0].bits);
   uint64_t *d = reg_of(w, I->opd[0].reg);
-  EACH_LANE(l, lanes, d[l] = float_to_int(read_float(AT(ca, l), from, c.ftz), to, c.round) & mask;);
+  EACH_LANE(l, lanes, d[l] = float_to_int(read_float(AT(ca, l), from, c.ftz), to, from, c.round) & mask;);
   done_any(w, I, lanes);
   return STEP_next;
 }
@@ -204,7 +207,7 @@ static uint64_t write_float(double v, enum mod to, const struct cvt_op *c) {
     b = cvt_encode(v, &FP_f32, c);
     return c->ftz ? ftz32(b) : b;
   case MOD_tf32:
-    return isnan(v) ? NAN_F32 : (uint64_t)cvt_encode(v, &FP_tf32, c) << 13;
+    return (uint64_t)cvt_encode(v, &FP_tf32, c) << 13;
   default:
     return cvt_encode(v, format_of(to), c);
   }
@@ -226,13 +229,43 @@ static enum step cvt_int_float(struct warp *w, const struct insn *I, uint32_t la
   return STEP_next;
 }
 
+/* A NaN's way from one format to another, as an H200 goes it: most become the canonical
+ * NaN; from and to f64 the sign and the leading bits of the payload stay. */
+static uint64_t cvt_nan(uint64_t bits, enum mod from, enum mod to, const struct cvt_op *c) {
+  if (c->sat)
+    return 0;
+  if (to == MOD_tf32) {
+    uint64_t cut = bits & 0xffffe000;
+    return c->round != ROUND_rna ? 0x7fffe000 : c->satfinite ? cut - 0x2000 : cut;
+  }
+  if (from == MOD_bf16 && to == MOD_f32 && !c->ftz)
+    return bits << 16;
+  if (to == MOD_f64) {
+    const unsigned mbits = from == MOD_f64 ? 52 : from == MOD_f32 ? 23 : from == MOD_f16 ? 10 : 7;
+    if (from == MOD_f32 && c->ftz)
+      bits = NAN_F32;
+    const uint64_t sign = bits >> (mod_bits(from) - 1) & 1, man = bits & ((1ull << mbits) - 1);
+    return sign << 63 | 0x7ff8000000000000ull | man << (52 - mbits);
+  }
+  if (from == MOD_f64) {
+    const struct fp_format *f = format_of(to);
+    const uint64_t man = (bits & ((1ull << 52) - 1)) >> (52 - f->mantissa);
+    const uint64_t infinity = (uint64_t)fp_max_finite(f) + 1;
+    return bits >> 63 << (mod_bits(to) - 1) | infinity | 1ull << (f->mantissa - 1) | man;
+  }
+  return fp_nan(format_of(to));
+}
+
 static enum step cvt_float(struct warp *w, const struct insn *I, uint32_t lanes) {
   const enum mod to = (enum mod)I->type[0], from = (enum mod)I->type[1];
   const struct cvt_op c = cvt_op_of(I);
   const struct col ca = col_of(w, &I->opd[1]);
   uint64_t *d = reg_of(w, I->opd[0].reg);
-  EACH_LANE(l, lanes, double v = read_float(AT(ca, l), from, c.ftz);
-            if (c.integral) v = to_integral(v, c.round); d[l] = write_float(v, to, &c););
+  /* f16 takes no notice of .ftz: every subnormal f32 is far below its own. */
+  const bool ftz = c.ftz && to != MOD_f16;
+  EACH_LANE(l, lanes, double v = read_float(AT(ca, l), from, ftz);
+            if (c.integral) v = to_integral(v, c.round);
+            d[l] = isnan(v) ? cvt_nan(AT(ca, l), from, to, &c) : write_float(v, to, &c););
   done_any(w, I, lanes);
   return STEP_next;
 }
@@ -264,7 +297,9 @@ const struct form forms_cvt[] = {
     {"cvt" RND ".bf16" INT, "wT1 rT2+", cvt_int_float, 0, D, 0},
     {"cvt[.rn|.rz|.rm|.rp|.rni|.rzi|.rmi|.rpi][.ftz][.sat]" FLT FLT, "wT1 rT2", cvt_float, 0, D,
      check_float},
-    {"cvt{.rn|.rz}[.relu][.satfinite]{.f16|.bf16|.tf32}.f32", "wT1 rT2", cvt_float, 0, D, 0},
+    {"cvt{.rn|.rz}[.relu][.satfinite]{.f16|.bf16}.f32", "wT1 rT2", cvt_float, 0, D, 0},
+    {"cvt{.rn|.rz}[.relu].tf32.f32", "wT1 rT2", cvt_float, 0, D, 0},
+    {"cvt{.rn|.rz}[.relu]{.satfinite}.tf32.f32", "wT1 rT2", cvt_float, FORM_sm100, D, 0},
     {"cvt{.rna}[.satfinite].tf32.f32", "wT1 rT2", cvt_float, 0, D, 0},
     {"cvt" RND ".bf16{.f16|.f32|.f64}", "wT1 rT2", cvt_float, 0, D, 0},
     {"cvt[.ftz][.sat]{.f32|.f64}.bf16", "wT1 rT2", cvt_float, 0, D, 0},

@@ -41,6 +41,9 @@ static double input(uint64_t b, const struct half_op *h) {
 }
 
 static uint64_t output(double r, const struct half_op *h) {
+  /* .ftz looks at the result before it is rounded. */
+  if (h->ftz && fabs(r) < ldexp(1, 2 - (1 << (h->format->exponent - 1))))
+    r = copysign(0, r);
   if (h->sat)
     r = isnan(r) || !(r > 0) ? 0 : r > 1 ? 1 : r;
   if (h->relu && !isnan(r) && !(r > 0))
@@ -127,8 +130,12 @@ static uint32_t half_minmax(uint64_t a64, uint64_t b64, const struct half_op *h)
     return STEP_next;                                                                              \
   }
 BITS(half_min_max, half_minmax(a, b, &h))
-BITS(half_neg, (h.ftz ? flush((uint32_t)a, h.format) : (uint32_t)a) ^ 0x8000u)
-BITS(half_abs, (h.ftz ? flush((uint32_t)a, h.format) : (uint32_t)a) & 0x7fffu)
+BITS(half_neg, is_nan((uint32_t)a, h.format)
+                   ? 0x7fffu
+                   : (h.ftz ? flush((uint32_t)a, h.format) : (uint32_t)a) ^ 0x8000u)
+BITS(half_abs, is_nan((uint32_t)a, h.format)
+                   ? 0x7fffu
+                   : (h.ftz ? flush((uint32_t)a, h.format) : (uint32_t)a) & 0x7fffu)
 
 #define D    "definition"
 #define A    "definition, accurately rounded"

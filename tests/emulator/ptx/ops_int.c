@@ -35,7 +35,7 @@ BY_SIGN(s64, uint64_t, int64_t, s128)
 
 #define DIVIDE(tag, U, T, overflow)                                                                \
   EXEC2(div_##tag, U, T, done_any, b == 0 ? (U) ~(U)0 : (overflow) ? (U)a : (U)(a / b))            \
-  EXEC2(rem_##tag, U, T, done_any, b == 0 ? (U)a : (overflow) ? (U)0 : (U)(a % b))
+  EXEC2(rem_##tag, U, T, done_any, b == 0 ? (U) ~(U)0 : (overflow) ? (U)0 : (U)(a % b))
 DIVIDE(u16, uint16_t, uint16_t, false)
 DIVIDE(s16, uint16_t, int16_t, false)
 DIVIDE(u32, uint32_t, uint32_t, false)

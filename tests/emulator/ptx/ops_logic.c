@@ -239,13 +239,15 @@ static enum step prmt(struct warp *w, const struct insn *I, uint32_t lanes) {
 /* ---- fields -------------------------------------------------------------------------- */
 
 static uint64_t field(uint64_t v, uint32_t pos, uint32_t len, unsigned bits, bool sign) {
-  pos &= 255;
-  len &= 255;
+  if (bits == 32) { /* as in insert below */
+    pos &= 255;
+    len &= 255;
+  }
   const uint64_t kept = len > bits ? bits : len;
   if (!len)
     return 0;
   /* the sign of a field that reaches beyond the register is the register's */
-  uint64_t top = pos + kept - 1 < bits ? pos + kept - 1 : bits - 1;
+  uint64_t top = (uint64_t)pos + kept - 1 < bits ? pos + kept - 1 : bits - 1;
   uint64_t r = pos >= bits ? 0 : (v >> pos) & ones((unsigned)kept);
   if (!sign || !(v >> top & 1))
     return r;
@@ -267,8 +269,10 @@ static enum step bfe(struct warp *w, const struct insn *I, uint32_t lanes) {
 }
 
 static uint64_t insert(uint64_t a, uint64_t b, uint32_t pos, uint32_t len, unsigned bits) {
-  pos &= 255;
-  len &= 255;
+  if (bits == 32) { /* 64-bit fields are a sequence of instructions, which masks nothing */
+    pos &= 255;
+    len &= 255;
+  }
   if (pos >= bits || !len)
     return b;
   uint64_t mask = (ones(len > bits ? bits : len) << pos) & ones(bits);

@@ -49,8 +49,9 @@ static bool reduce_write(struct job *j, unsigned part) {
   a.scope = c->to_space == SPACE_global ? SCOPE_gpu : SCOPE_cluster;
   unsigned es = mod_bits(c->type) / 8;
   uint32_t from, to;
-  job_range(j, part, j->size / es, &from, &to);
-  for (uint32_t i = from; i < to; i++) {
+  /* The same range as copy_read's: a part may be written before another one is read. */
+  job_range(j, part, j->size / 16, &from, &to);
+  for (uint32_t i = from * 16 / es; i < to * 16 / es; i++) {
     uint64_t old = 0, old_undef = 0, add = 0, add_undef = 0;
     if (!mem_load(&a, c->to_space, c->to + (uint64_t)i * es, es, es, &old,
                   j->undef ? &old_undef : NULL))

@@ -14,6 +14,7 @@ bool matrix_desc_tcgen05(uint64_t bits, struct matrix_desc *d, const char **why)
   d->start = field(bits, 0);
   d->lbo = field(bits, 16);
   d->sbo = field(bits, 32);
+  d->base = 0;
   unsigned mode = (unsigned)(bits >> 61);
   d->swizzle = mode == 2 ? 128 : mode == 4 ? 64 : mode == 6 ? 32 : 0;
   *why = NULL;
@@ -40,28 +41,32 @@ bool matrix_desc_wgmma(uint64_t bits, struct matrix_desc *d, const char **why) {
   d->lbo = field(bits, 16);
   d->sbo = field(bits, 32);
   d->swizzle = width[bits >> 62];
+  d->base = (unsigned)(bits >> 49 & 7);
   *why = NULL;
-  if (bits >> 49 & 7)
-    *why = "the base offset (bits 49-51) must be 0: align the tile to its swizzle pattern";
-  else if (bits >> 46 & 7 || bits >> 52 & 0x3ff || bits >> 14 & 3 || bits >> 30 & 3)
+  if (bits >> 46 & 7 || bits >> 52 & 0x3ff || bits >> 14 & 3 || bits >> 30 & 3)
     *why = "reserved bits (14-15, 30-31, 46-48, 52-61) must be 0";
   return *why == NULL;
+}
+
+/* The swizzle of a descriptor: its base offset is taken off the line number that is XORed
+ * in (H200: tests/conformance, question.base_offset). */
+static uint32_t swizzled(const struct matrix_desc *d, uint32_t linear) {
+  uint32_t shift = 128 * d->base;
+  return linear ^ (uint32_t)(swizzle_address(linear - shift, d->swizzle) ^ (linear - shift));
 }
 
 uint32_t chunk_k_major(const struct matrix_desc *d, unsigned r, unsigned q) {
   if (d->swizzle == 0)
     return d->start + r / 8 * d->sbo + r % 8 * 16 + q * d->lbo;
-  return (uint32_t)swizzle_address(d->start + r / 8 * d->sbo + r % 8 * d->swizzle + q * 16,
-                                   d->swizzle);
+  return swizzled(d, d->start + r / 8 * d->sbo + r % 8 * d->swizzle + q * 16);
 }
 
 uint32_t chunk_mn_major(const struct matrix_desc *d, unsigned j, unsigned k) {
   if (d->swizzle == 0)
     return d->start + j * d->sbo + k % 8 * 16 + k / 8 * d->lbo;
   unsigned chunks = d->swizzle / 16;
-  return (uint32_t)swizzle_address(d->start + j % chunks * 16 + j / chunks * d->lbo +
-                                       k % 8 * d->swizzle + k / 8 * d->sbo,
-                                   d->swizzle);
+  return swizzled(d, d->start + j % chunks * 16 + j / chunks * d->lbo + k % 8 * d->swizzle +
+                         k / 8 * d->sbo);
 }
 
 static bool any_bit(const uint8_t *undef, unsigned size) {

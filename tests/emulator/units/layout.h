@@ -18,6 +18,7 @@ static inline uint64_t swizzle_address(uint64_t linear, unsigned width) {
 struct matrix_desc {
   uint32_t start, lbo, sbo; /* bytes */
   unsigned swizzle;         /* width in bytes */
+  unsigned base;            /* base offset: 128-byte lines by which the pattern is shifted */
 };
 
 /* Decodes a descriptor; false: *why names what is wrong with it. */

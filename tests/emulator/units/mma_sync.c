@@ -4,7 +4,9 @@
  * once.
  */
 #include "fragment.h"
+#include "reduce.h"
 
+#include <math.h>
 #include <string.h>
 
 /* D = A*B + C on words (f32 or s32, or f16 in the low half), 16 x 8. */
@@ -34,6 +36,74 @@ static void write_d(struct warp *w, const struct opd *o, bool half, const struct
       }
       opd_set(w, fragment_element(o, p.reg), (int)p.lane, value, undef);
     }
+}
+
+/* Half of a row of 8-bit floats as f16: of every four the two from `part` on.  A subnormal
+ * e4m3 becomes a normal f16, whose smaller exponent counts in the sum. */
+static void widen_half(const uint8_t *row, unsigned count, unsigned part, enum mod type,
+                       uint8_t *f16) {
+  for (unsigned i = 0; i < count; i++) {
+    uint64_t h =
+        reduce_narrow(MOD_f16, reduce_widen(type, row[i / 2 * 4 + i % 2 + 2 * (size_t)part]));
+    f16[2 * i] = (uint8_t)h;
+    f16[2 * i + 1] = (uint8_t)(h >> 8);
+  }
+}
+
+static uint32_t add_rounded(uint32_t x, uint32_t y, bool half) {
+  if (half) {
+    double sum = reduce_widen(MOD_f16, x & 0xffff) + reduce_widen(MOD_f16, y & 0xffff);
+    return (uint32_t)reduce_narrow(MOD_f16, sum);
+  }
+  float a, b;
+  memcpy(&a, &x, 4);
+  memcpy(&b, &y, 4);
+  float sum = a + b;
+  memcpy(&x, &sum, 4);
+  return isnan(sum) ? 0x7fffffffu : x;
+}
+
+/* There is no such unit for 8-bit floats: ptxas (13.0, for sm_90a and sm_100f) widens them
+ * to f16 and makes three instructions of one.  The two low elements of each register are
+ * multiplied, D1 = A1*B1; then the two high ones onto that, D2 = A2*B2 + D1; C is added to
+ * D2 at the end, rounded to nearest. */
+static enum step exec_fp8(struct warp *w, const struct insn *I, uint32_t lanes) {
+  static struct tc_a a;
+  static struct tc_b b;
+  (void)lanes;
+  uint8_t raw_a[16 * 32], raw_b[8 * 32], half_row[32];
+  bool undef_a[16], undef_b[16];
+  struct tile c, t = {0};
+  bool half = I->type[0] == MOD_f16;
+  unsigned k = fragment_count(&I->opd[2]) * 16;
+  fragment_a(w, &I->opd[1], raw_a, undef_a);
+  fragment_b(w, &I->opd[2], raw_b, undef_b);
+  read_c(w, &I->opd[3], half, &c);
+  struct tc_spec spec = {25, 23, half, 0};
+  for (unsigned part = 0; part < 2; part++) {
+    tc_begin_a(&a, TC_f16, k / 2);
+    tc_begin_b(&b, TC_f16, k / 2, 8);
+    for (unsigned row = 0; row < 16; row++) {
+      widen_half(raw_a + (size_t)row * k, k / 2, part, (enum mod)I->mod[1], half_row);
+      tc_set_a(&a, row, half_row, false);
+      a.undef[row] = undef_a[row];
+    }
+    for (unsigned column = 0; column < 8; column++) {
+      widen_half(raw_b + (size_t)column * k, k / 2, part, (enum mod)I->mod[2], half_row);
+      tc_set_b(&b, column, half_row, false);
+      b.undef[column] = undef_b[column];
+    }
+    for (unsigned row = 0; row < 16; row++)
+      tc_row(&a, row, &b, &spec, t.word[row], t.undef[row], t.word[row], t.undef[row], 0, NULL);
+  }
+  for (unsigned row = 0; row < 16; row++)
+    for (unsigned column = 0; column < 8; column++) {
+      t.word[row][column] = add_rounded(t.word[row][column], c.word[row][column], half);
+      if (c.undef[row][column])
+        t.undef[row][column] = 0xffffffffu;
+    }
+  write_d(w, &I->opd[0], half, &t);
+  return STEP_next;
 }
 
 /* Slots: 0 the shape, 1 and 2 the types of A and B. */
@@ -98,15 +168,15 @@ static enum step exec_int(struct warp *w, const struct insn *I, uint32_t lanes) 
 }
 
 #define COMMON .flags = FORM_aligned, .tested = "H200"
-#define WORDS(pattern_, a, b)                                                                      \
+#define WORDS(pattern_, a, b, run)                                                                      \
   {.pattern = "mma.sync.aligned" pattern_,                                                         \
    .operands = "v4w32 v" a "r32 v" b "r32 v4r32",                                                  \
-   .exec = exec_float,                                                                             \
+   .exec = run,                                                                             \
    COMMON}
-#define HALVES(pattern_, a, b)                                                                     \
+#define HALVES(pattern_, a, b, run)                                                                     \
   {.pattern = "mma.sync.aligned" pattern_,                                                         \
    .operands = "v2w32 v" a "r32 v" b "r32 v2r32",                                                  \
-   .exec = exec_float,                                                                             \
+   .exec = run,                                                                             \
    COMMON}
 #define BYTES(shape, a, b)                                                                         \
   {.pattern = "mma.sync.aligned{." shape "}.row.col[.satfinite].s32{.s8|.u8}{.s8|.u8}.s32",        \
@@ -116,18 +186,18 @@ static enum step exec_int(struct warp *w, const struct insn *I, uint32_t lanes) 
 #define FP8 "{.e4m3|.e5m2}{.e4m3|.e5m2}"
 
 const struct form forms_mma_sync[] = {
-    WORDS("{.m16n8k16}.row.col.f32{.f16}{.f16}.f32", "4", "2"),
-    WORDS("{.m16n8k16}.row.col.f32{.bf16}{.bf16}.f32", "4", "2"),
-    WORDS("{.m16n8k8}.row.col.f32{.f16}{.f16}.f32", "2", "1"),
-    WORDS("{.m16n8k8}.row.col.f32{.bf16}{.bf16}.f32", "2", "1"),
-    WORDS("{.m16n8k8}.row.col.f32{.tf32}{.tf32}.f32", "4", "2"),
-    WORDS("{.m16n8k4}.row.col.f32{.tf32}{.tf32}.f32", "2", "1"),
-    WORDS("{.m16n8k32}.row.col.f32" FP8 ".f32", "4", "2"),
-    WORDS("{.m16n8k16}.row.col.f32" FP8 ".f32", "2", "1"),
-    HALVES("{.m16n8k16}.row.col.f16{.f16}{.f16}.f16", "4", "2"),
-    HALVES("{.m16n8k8}.row.col.f16{.f16}{.f16}.f16", "2", "1"),
-    HALVES("{.m16n8k32}.row.col.f16" FP8 ".f16", "4", "2"),
-    HALVES("{.m16n8k16}.row.col.f16" FP8 ".f16", "2", "1"),
+    WORDS("{.m16n8k16}.row.col.f32{.f16}{.f16}.f32", "4", "2", exec_float),
+    WORDS("{.m16n8k16}.row.col.f32{.bf16}{.bf16}.f32", "4", "2", exec_float),
+    WORDS("{.m16n8k8}.row.col.f32{.f16}{.f16}.f32", "2", "1", exec_float),
+    WORDS("{.m16n8k8}.row.col.f32{.bf16}{.bf16}.f32", "2", "1", exec_float),
+    WORDS("{.m16n8k8}.row.col.f32{.tf32}{.tf32}.f32", "4", "2", exec_float),
+    WORDS("{.m16n8k4}.row.col.f32{.tf32}{.tf32}.f32", "2", "1", exec_float),
+    WORDS("{.m16n8k32}.row.col.f32" FP8 ".f32", "4", "2", exec_fp8),
+    WORDS("{.m16n8k16}.row.col.f32" FP8 ".f32", "2", "1", exec_fp8),
+    HALVES("{.m16n8k16}.row.col.f16{.f16}{.f16}.f16", "4", "2", exec_float),
+    HALVES("{.m16n8k8}.row.col.f16{.f16}{.f16}.f16", "2", "1", exec_float),
+    HALVES("{.m16n8k32}.row.col.f16" FP8 ".f16", "4", "2", exec_fp8),
+    HALVES("{.m16n8k16}.row.col.f16" FP8 ".f16", "2", "1", exec_fp8),
     BYTES("m16n8k32", "4", "2"),
     BYTES("m16n8k16", "2", "1"),
     {.pattern = NULL},

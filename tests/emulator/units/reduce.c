@@ -113,6 +113,8 @@ static uint64_t float_op(enum mod op, enum mod type, uint64_t a, uint64_t b) {
   if (op == MOD_add) {
     if (type == MOD_f32) /* one rounding: in f32 itself */
       return reduce_narrow(type, (double)((float)x + (float)y));
+    if (type == MOD_f64 && (isnan(x) || isnan(y)))
+      return isnan(y) ? b : a; /* as it is, signalling too */
     return reduce_narrow(type, x + y);
   }
   if (isnan(x) || isnan(y))

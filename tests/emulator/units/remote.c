@@ -180,7 +180,7 @@ const struct form forms_remote[] = {
      .operands = "m vrT m",
      .exec = exec_st_async,
      DEFINITION},
-    {.pattern = "st.async[.mmio].release{.cluster|.gpu|.sys}.global"
+    {.pattern = "st.async[.mmio].release{.gpu|.sys}.global"
                 "{.b8|.b16|.b32|.b64|.u8|.u16|.u32|.u64|.s8|.s16|.s32|.s64|.f32|.f64}",
      .operands = "m rT+",
      .exec = exec_st_async_global,

@@ -241,6 +241,8 @@ static uint32_t encode_f16(int64_t sum, int unit) {
     sig = mag >> down;
     sig += rest > half || (rest == half && (sig & 1));
   }
+  if (sig == 0)
+    return 0; /* rounded away: no sign stays */
   /* A carry moves into the exponent field by itself; 0x7c00 is infinity. */
   uint32_t bits =
       exp < -14 ? (uint32_t)sig : (uint32_t)((uint64_t)(exp + 15) << 10) + ((uint32_t)sig - 1024u);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tensor copies (cp.async.bulk.tensor, cp.reduce.async.bulk.tensor; PTX ISA 9.7.9.27) in
- * tile mode.  The box lies densely in shared memory, row after row, with the swizzle
- * applied to the absolute shared address.  Elements outside the tensor are filled on load
+ * tile mode.  The box lies in shared memory row after row, densely or, with a swizzle, at
+ * least the swizzle's width apart, which is applied to the absolute shared address.  Elements outside the tensor are filled on load
  * and skipped on store; the transaction count is that of the whole box.
  */
 #include "bulk.h"
@@ -19,6 +19,7 @@ struct tma_copy {
   uint32_t count[TENSORMAP_RANKS]; /* elements of the box that move: ceil(box / step) */
   uint32_t rows;                   /* product of count[1..] */
   uint32_t row_bytes;
+  uint32_t pitch;        /* bytes from a row to the next in shared memory */
   unsigned swizzle;      /* width in bytes */
   uint64_t shared, mbar; /* shared::cluster addresses */
   enum mod op, type;     /* reduction; MOD_none: copy */
@@ -56,18 +57,20 @@ static void fill_out_of_bounds(const struct tma_copy *c, uint8_t *p, uint32_t el
   memset(p, 0, (size_t)elements * es);
   if (!c->map.oob_nan)
     return;
-  for (uint32_t i = 0; i < elements; i++) { /* all ones but the sign */
-    memset(p + (size_t)i * es, 0xff, es);
-    p[(size_t)i * es + es - 1] = 0x7f;
-  }
+  for (uint32_t i = 0; i < elements * es; i++) /* 0x7ff7 in every 16 bits */
+    p[i] = i % 2 ? 0x7f : 0xf7;
 }
 
-static void flush_subnormals(uint8_t *p, uint32_t n) {
+/* The TF32 types round what they load to nearest; no type flushes on a load (H200). */
+static void round_tf32(uint8_t *p, uint32_t n) {
   for (uint32_t i = 0; i < n; i++, p += 4) {
     uint32_t word;
     memcpy(&word, p, 4);
-    if ((word & 0x7f800000u) == 0)
-      word &= 0x80000000u;
+    if ((word & 0x7fffffffu) > 0x7f800000u)
+      word = 0x7fffffffu;
+    else
+      word += 0xfff + (word >> 13 & 1);
+    word &= ~0x1fffu;
     memcpy(p, &word, 4);
   }
 }
@@ -88,26 +91,27 @@ static bool load_read(struct job *j, unsigned part) {
     if (!mem_load(&j->a, SPACE_global, row.address, row.n * es, es, at + offset,
                   j->undef ? j->undef + (size_t)r * c->row_bytes + offset : NULL))
       return false;
-    if (c->map.type == TM_float32_ftz)
-      flush_subnormals(at + offset, row.n);
+    if (c->map.type == TM_tf32 || c->map.type == TM_tf32_ftz)
+      round_tf32(at + offset, row.n);
   }
   return true;
 }
 
-/* Moves bytes [from, to) of the dense box between data and shared memory, whole 128-byte
- * lines at a time where it can. */
-static bool shared_move(struct tma_copy *c, uint32_t from, uint32_t to, bool store) {
+/* Moves bytes [from, to) of a dense box whose byte 0 is at `shared` between data and shared
+ * memory, whole 128-byte lines at a time where it can. */
+static bool dense_move(struct tma_copy *c, uint64_t shared, uint32_t from, uint32_t to,
+                       bool store) {
   struct job *j = &c->job;
   uint8_t *undef = j->undef;
   if (c->swizzle == 0) {
-    uint64_t at = c->shared + from;
+    uint64_t at = shared + from;
     return store ? mem_store(&j->a, SPACE_shared_cluster, at, to - from, 16, j->data + from,
                              undef ? undef + from : NULL)
                  : mem_load(&j->a, SPACE_shared_cluster, at, to - from, 16, j->data + from,
                             undef ? undef + from : NULL);
   }
   while (from < to) {
-    uint64_t linear = c->shared + from;
+    uint64_t linear = shared + from;
     uint32_t size = linear % 128 == 0 && to - from >= 128 ? 128 : 16;
     uint64_t at = size == 128 ? linear : swizzle_address(linear, c->swizzle);
     uint32_t turn = size == 128 ? (uint32_t)(swizzle_address(linear, c->swizzle) - linear) : 0;
@@ -134,11 +138,23 @@ static bool shared_move(struct tma_copy *c, uint32_t from, uint32_t to, bool sto
   return true;
 }
 
+/* Rows [from, to) of the box. */
+static bool shared_move(struct tma_copy *c, uint32_t from, uint32_t to, bool store) {
+  if (c->pitch == c->row_bytes)
+    return dense_move(c, c->shared, from * c->row_bytes, to * c->row_bytes, store);
+  for (uint32_t r = from; r < to; r++) {
+    uint64_t gap = (uint64_t)r * (c->pitch - c->row_bytes);
+    if (!dense_move(c, c->shared + gap, r * c->row_bytes, (r + 1) * c->row_bytes, store))
+      return false;
+  }
+  return true;
+}
+
 static bool load_write(struct job *j, unsigned part) {
   struct tma_copy *c = (struct tma_copy *)j;
   uint32_t from, to;
   job_range(j, part, c->rows, &from, &to);
-  return shared_move(c, from * c->row_bytes, to * c->row_bytes, true);
+  return shared_move(c, from, to, true);
 }
 
 static void load_done(struct job *j) {
@@ -154,7 +170,11 @@ static bool store_read(struct job *j, unsigned part) {
   struct tma_copy *c = (struct tma_copy *)j;
   uint32_t from, to;
   job_range(j, part, c->rows, &from, &to);
-  return shared_move(c, from * c->row_bytes, to * c->row_bytes, false);
+  return shared_move(c, from, to, false);
+}
+
+static uint64_t flushed(uint64_t f32) {
+  return f32 & 0x7f800000u ? f32 : f32 & 0x80000000u;
 }
 
 static bool reduce_row(struct tma_copy *c, const struct row *row, const uint8_t *data,
@@ -172,7 +192,13 @@ static bool reduce_row(struct tma_copy *c, const struct row *row, const uint8_t 
     memcpy(&add, data + (size_t)i * es, es);
     if (undef)
       memcpy(&add_undef, undef + (size_t)i * es, es);
+    if (c->map.type == TM_float32_ftz) {
+      old = flushed(old);
+      add = flushed(add);
+    }
     add = reduce_element(c->op, c->type, old, add);
+    if (c->map.type == TM_float32_ftz)
+      add = flushed(add);
     add_undef = old_undef | add_undef ? UINT64_MAX : 0;
     if (!mem_store(&a, SPACE_global, row->address + (uint64_t)i * es, es, es, &add,
                    undef ? &add_undef : NULL))
@@ -249,8 +275,7 @@ static bool tensor_operand(struct warp *w, const struct insn *I, const struct op
   const char *lacking = t->interleave                    ? "interleaved layouts"
                         : t->swizzle > TM_swizzle_128    ? "128B swizzles with larger atoms"
                         : tm_element_bytes(t->type) == 0 ? "packed 4- and 6-bit types"
-                        : t->type == TM_tf32 || t->type == TM_tf32_ftz ? "the TF32 types"
-                                                                       : NULL;
+                                                         : NULL;
   if (lacking) {
     hard_fault(&a, CHECK_bounds, "not-emulated", "%s of tensor maps are not emulated", lacking);
     return false;
@@ -266,7 +291,16 @@ static bool tensor_operand(struct warp *w, const struct insn *I, const struct op
   }
   c->row_bytes = c->count[0] * tm_element_bytes(t->type);
   c->swizzle = t->swizzle ? 16u << t->swizzle : 0;
-  return true;
+  c->pitch = c->row_bytes > c->swizzle ? c->row_bytes : c->swizzle;
+  /* An H200 ends the kernel with an illegal instruction. */
+  int64_t start = (int64_t)c->start[0] * (int64_t)tm_element_bytes(t->type);
+  if (start % 16 == 0)
+    return true;
+  hard_fault(&a, CHECK_bounds, "misaligned-coordinate",
+             "coordinate 0 of a tensor copy is %d, %lld bytes: the box must begin at a multiple of "
+             "16 bytes",
+             c->start[0], (long long)start);
+  return false;
 }
 
 static bool aligned_box(struct warp *w, const struct insn *I, int lane, uint64_t shared) {
