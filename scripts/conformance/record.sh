@@ -8,7 +8,7 @@ set -euo pipefail
 head=$(mktemp)
 trap 'rm -f "$head"' EXIT
 card=$(nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader | head -n 1)
-case $card in *" 9.0") ;; *) echo "record-gpu: $card: the record is a Hopper's" >&2; exit 1 ;; esac
+case $card in *" 9.0") ;; *) echo "record-conformance: $card: the record is a Hopper's" >&2; exit 1 ;; esac
 ptxas=${CUDA_HOME:+$CUDA_HOME/bin/}ptxas
 {
   echo "${card% *}"

@@ -37,8 +37,16 @@ $(BUILD)/conformance/cubin/%.cubin: tests/conformance/cuda/sm_90a/%.ptx
 .PHONY: conformance-cubins
 conformance-cubins: $(CONFORMANCE_CUBINS) ## Assemble the conformance kernels for a GPU
 
-.PHONY: record-gpu
-record-gpu: $(CONFORMANCE) conformance-cubins ## Record what this machine's GPU answers the conformance kernels
+# Into the folder that travels to a machine with a GPU: gpu.sh conformance runs it there.
+.PHONY: conformance-kit
+conformance-kit: $(CONFORMANCE) conformance-cubins
+	@mkdir -p $(KIT)/conformance
+	@cp -r tests/conformance/ptx tests/conformance/cuda tests/conformance/recorded \
+	  $(BUILD)/conformance/cubin $(CONFORMANCE) scripts/conformance/run.sh $(KIT)/conformance/
+gpu-kit: conformance-kit
+
+.PHONY: record-conformance
+record-conformance: $(CONFORMANCE) conformance-cubins ## Record what this machine's GPU answers the conformance kernels
 	@scripts/conformance/record.sh $(CONFORMANCE_RUN) --cubins $(BUILD)/conformance/cubin
 
 .PHONY: regen-ptx
