@@ -54,9 +54,9 @@ static uint32_t top_code(const struct number_format *f) { /* the largest finite 
 double format_value(const struct number_format *f, uint32_t code) {
   uint32_t sign = code >> (f->ebits + f->mbits) & 1;
   uint32_t magnitude = code & ((1u << (f->ebits + f->mbits)) - 1), top = top_code(f);
-  double v = magnitude <= top                        ? plain_value(f, magnitude)
+  double v = magnitude <= top                      ? plain_value(f, magnitude)
              : f->infinity && magnitude == top + 1 ? (double)INFINITY
-                                                     : (double)NAN;
+                                                   : (double)NAN;
   return sign ? -v : v;
 }
 

@@ -50,7 +50,8 @@ static double flushed(double v) {
 /* ---- f32 with a narrow operand ------------------------------------------------------ */
 
 /* The order of the kernel's results: rounding (absent first, where it may be), .sat. */
-static void mixed(const uint64_t *in, uint64_t n, uint64_t *out, const struct number_format *f, char op) {
+static void mixed(const uint64_t *in, uint64_t n, uint64_t *out, const struct number_format *f,
+                  char op) {
   unsigned first = op == 'f' ? 0 : 1;
   for (uint64_t i = 0; i < n; i++)
     for (unsigned r = 0; r < 4 + first; r++) {
@@ -239,7 +240,8 @@ static uint32_t ue8m0(double x, bool up, bool satfinite) {
 static void scale_f32(const uint64_t *in, uint64_t n, uint64_t *out) {
   for (uint64_t i = 0; i < n; i++)
     for (unsigned v = 0; v < 4; v++)
-      OUT(v) = ue8m0((double)float_of(IN(0)), v & 2, v & 1) << 8 | ue8m0((double)float_of(IN(1)), v & 2, v & 1);
+      OUT(v) = ue8m0((double)float_of(IN(0)), v & 2, v & 1) << 8 |
+               ue8m0((double)float_of(IN(1)), v & 2, v & 1);
 }
 static void scale_bf16(const uint64_t *in, uint64_t n, uint64_t *out) {
   for (uint64_t i = 0; i < n; i++)
@@ -252,7 +254,8 @@ static void scale_to_bf16(const uint64_t *in, uint64_t n, uint64_t *out) {
     uint64_t word = 0;
     for (unsigned half = 0; half < 2; half++) {
       unsigned code = (unsigned)(IN(0) >> 8 * half) & 255;
-      word |= (uint64_t)(code == 255 ? 0x7fff : format_round(&format_bf16, ldexp(1, (int)code - 127), 'n'))
+      word |= (uint64_t)(code == 255 ? 0x7fff
+                                     : format_round(&format_bf16, ldexp(1, (int)code - 127), 'n'))
               << 16 * half;
     }
     OUT(0) = word;
@@ -281,7 +284,8 @@ static void true6(const uint64_t *in, uint64_t n, uint64_t *out) {
 }
 
 /* atom, red .add.noftz of packed pairs: the old value, the new one, the new one. */
-static void packed_add(const uint64_t *in, uint64_t n, uint64_t *out, const struct number_format *f) {
+static void packed_add(const uint64_t *in, uint64_t n, uint64_t *out,
+                       const struct number_format *f) {
   for (uint64_t i = 0; i < n; i++) {
     uint64_t sum = 0;
     for (unsigned half = 0; half < 32; half += 16) {

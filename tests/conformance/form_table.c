@@ -139,8 +139,9 @@ static void print_pattern(const char *s) {
 }
 
 static void summary(void) {
-  printf("| family | forms | on an H200 | by definition | in the suites alone | modifiers in use |\n"
-         "|---|---|---|---|---|---|\n");
+  printf(
+      "| family | forms | on an H200 | by definition | in the suites alone | modifiers in use |\n"
+      "|---|---|---|---|---|---|\n");
   size_t n = 0;
   unsigned total[4] = {0}, total_used = 0, total_all = 0;
   for (const struct form_family *fam = form_families; fam->name; fam++) {
@@ -151,7 +152,8 @@ static void summary(void) {
       by[*how == 'H' ? 0 : *how == 'd' ? 1 : 2]++;
       count(&uses[n], &used, &all);
     }
-    printf("| %s | %u | %u | %u | %u | %u of %u |\n", fam->name, forms, by[0], by[1], by[2], used, all);
+    printf("| %s | %u | %u | %u | %u | %u of %u |\n", fam->name, forms, by[0], by[1], by[2], used,
+           all);
     total[0] += forms;
     for (int i = 0; i < 3; i++)
       total[1 + i] += by[i];
@@ -171,7 +173,8 @@ static void summary(void) {
 static void forms(void) {
   size_t n = 0;
   for (const struct form_family *fam = form_families; fam->name; fam++) {
-    printf("\n## %s\n\n| form | operands | target | tested | modifiers in use |\n|---|---|---|---|---|\n",
+    printf("\n## %s\n\n| form | operands | target | tested | modifiers in use "
+           "|\n|---|---|---|---|---|\n",
            fam->name);
     for (const struct form *f = fam->form; f->pattern; f++, n++) {
       unsigned used = 0, all = 0;

@@ -29,8 +29,8 @@ static void say(struct why *w, const char *fmt, ...) {
     w->used += (size_t)n;
 }
 
-static void say_word(struct why *w, const struct kernel_file *k, const struct outcome *o, unsigned v,
-                     uint64_t i, uint64_t want, const char *by) {
+static void say_word(struct why *w, const struct kernel_file *k, const struct outcome *o,
+                     unsigned v, uint64_t i, uint64_t want, const char *by) {
   char note[128], operands[256] = "";
   size_t used = 0;
   kernel_note(k, v, note, sizeof note);
@@ -91,7 +91,8 @@ enum verdict judge(const struct kernel_file *k, const struct outcome *o, const s
     /* Which error it is differs: the emulated driver reports what it found. */
     if (strstr(o->problem, want) || (failure && *o->problem))
       return VERDICT_passed;
-    say(&w, "    %s: %s where %s was expected\n", k->name, *o->problem ? o->problem : "it ran", want);
+    say(&w, "    %s: %s where %s was expected\n", k->name, *o->problem ? o->problem : "it ran",
+        want);
     return VERDICT_failed;
   }
   if (k->varies && !*o->problem)

@@ -179,7 +179,8 @@ void kernel_note(const struct kernel_file *k, unsigned result, char *to, size_t 
     const char *s = strstr(k->notes, head);
     if (s) {
       s += strlen(head);
-      snprintf(to, size, "%.*s%s", (int)strcspn(s, "\n"), s, r == result ? "" : " (a later result)");
+      snprintf(to, size, "%.*s%s", (int)strcspn(s, "\n"), s,
+               r == result ? "" : " (a later result)");
       return;
     }
   }

@@ -27,13 +27,13 @@ struct kernel_file {
   char family[64], target[16], operand[KERNEL_OPERANDS][24], fails[48];
   unsigned operands, results;
   unsigned grid[3], block[3], cluster[3], shared;
-  unsigned tile;    /* threads that hold one matrix tile */
-  unsigned sample;  /* CTAs of a sample; 0: always all */
-  bool zero;        /* the scratch buffer starts as zeros */
-  bool definition;  /* judged by a definition in C */
-  bool unrecorded;  /* what the GPU answers is not recorded: the line says why */
-  bool varies;      /* the emulated driver may answer otherwise: the line says why */
-  char approx[16];  /* how an approximate function is judged; "" if it is none */
+  unsigned tile;   /* threads that hold one matrix tile */
+  unsigned sample; /* CTAs of a sample; 0: always all */
+  bool zero;       /* the scratch buffer starts as zeros */
+  bool definition; /* judged by a definition in C */
+  bool unrecorded; /* what the GPU answers is not recorded: the line says why */
+  bool varies;     /* the emulated driver may answer otherwise: the line says why */
+  char approx[16]; /* how an approximate function is judged; "" if it is none */
   double approx_bits;
   struct tensor tensor[KERNEL_TENSORS];
   unsigned tensors;

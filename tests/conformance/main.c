@@ -252,7 +252,8 @@ static void run_device(const struct options *o, struct counts *c) {
 
 /* The emulated driver is tried as a Hopper and as a Blackwell, unless EMU_ARCH says which. */
 static struct counts run_all(const struct options *o) {
-  struct counts *c = mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  struct counts *c =
+      mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (o->record)
     start_record(o);
   if (o->dump)

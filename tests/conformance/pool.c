@@ -31,17 +31,49 @@ uint64_t pool_random(unsigned operand, uint64_t thread) {
 
 /* ---- corner cases --------------------------------------------------------------- */
 
-static const uint64_t corners_int[] = {
-    0,          1,          2,           3,          7,       31,      32,         33,
-    63,         64,         127,         128,        255,     256,     0x7f80,     0x7fff,
-    0x8000,     0x8001,     0xffff,      0x10000,    0x10001, 0xffffe, 0x7fffff,   0x800000,
-    0xffffff,   0x1000000,  0x7fffffff,  0x80000000, 0x80000001, 0xfffffffe, 0xffffffff, 0x100000000,
-    0xaaaaaaaaaaaaaaaa, 0x5555555555555555, 0x7fffffffffffffff, 0x8000000000000000,
-    0x8000000000000001, 0xfffffffffffffffe, ~0ull};
-static const uint64_t corners_shift[] = {0,  1,  2,  7,  8,   15,  16,     17,         31,        32,
-                                         33, 40, 63, 64, 65,  127, 128,    255,        256,       257,
-                                         288, 0x1f00, 0x10001, 0x7fffffff, 0x80000000, 0xffffffe0,
-                                         0xffffffff};
+static const uint64_t corners_int[] = {0,
+                                       1,
+                                       2,
+                                       3,
+                                       7,
+                                       31,
+                                       32,
+                                       33,
+                                       63,
+                                       64,
+                                       127,
+                                       128,
+                                       255,
+                                       256,
+                                       0x7f80,
+                                       0x7fff,
+                                       0x8000,
+                                       0x8001,
+                                       0xffff,
+                                       0x10000,
+                                       0x10001,
+                                       0xffffe,
+                                       0x7fffff,
+                                       0x800000,
+                                       0xffffff,
+                                       0x1000000,
+                                       0x7fffffff,
+                                       0x80000000,
+                                       0x80000001,
+                                       0xfffffffe,
+                                       0xffffffff,
+                                       0x100000000,
+                                       0xaaaaaaaaaaaaaaaa,
+                                       0x5555555555555555,
+                                       0x7fffffffffffffff,
+                                       0x8000000000000000,
+                                       0x8000000000000001,
+                                       0xfffffffffffffffe,
+                                       ~0ull};
+static const uint64_t corners_shift[] = {
+    0,   1,   2,   7,      8,       15,         16,         17,         31,
+    32,  33,  40,  63,     64,      65,         127,        128,        255,
+    256, 257, 288, 0x1f00, 0x10001, 0x7fffffff, 0x80000000, 0xffffffe0, 0xffffffff};
 static const uint64_t corners_f32[] = {
     0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x00400000, 0x007fffff, 0x807fffff, 0x00800000,
     0x80800000, 0x00800001, 0x01000000, 0x3e800000, 0x3effffff, 0x3f000000, 0x3f000001, 0x3f7fffff,
@@ -62,41 +94,41 @@ static const uint64_t corners_f64[] = {
     0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000000, 0xfff8000000000001,
     0x7ff0000000000001, 0x7fffffffffffffff};
 static const uint64_t corners_f16[] = {
-    0x0000, 0x8000, 0x0001, 0x8001, 0x0200, 0x03ff, 0x83ff, 0x0400, 0x8400, 0x0401, 0x0800, 0x1000,
-    0x3555, 0x37ff, 0x3800, 0x3801, 0x3bff, 0x3c00, 0xbc00, 0x3c01, 0x3e00, 0xbe00, 0x4000, 0x4248,
-    0x57f0, 0x5bf8, 0x5c00, 0x5f00, 0x63ff, 0x6400, 0x67ff, 0x7800, 0x7bff, 0xfbff, 0x7c00, 0xfc00,
-    0x7e00, 0xfe01, 0x7c01, 0x7fff};
+    0x0000, 0x8000, 0x0001, 0x8001, 0x0200, 0x03ff, 0x83ff, 0x0400, 0x8400, 0x0401,
+    0x0800, 0x1000, 0x3555, 0x37ff, 0x3800, 0x3801, 0x3bff, 0x3c00, 0xbc00, 0x3c01,
+    0x3e00, 0xbe00, 0x4000, 0x4248, 0x57f0, 0x5bf8, 0x5c00, 0x5f00, 0x63ff, 0x6400,
+    0x67ff, 0x7800, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00, 0xfe01, 0x7c01, 0x7fff};
 static const uint64_t corners_bf16[] = {
-    0x0000, 0x8000, 0x0001, 0x8001, 0x0040, 0x007f, 0x807f, 0x0080, 0x8080, 0x0081, 0x0100, 0x0800,
-    0x3eab, 0x3eff, 0x3f00, 0x3f01, 0x3f7f, 0x3f80, 0xbf80, 0x3f81, 0x3fc0, 0xbfc0, 0x4000, 0x4049,
-    0x42fe, 0x43e0, 0x43e8, 0x4760, 0x4780, 0x4b00, 0x4f00, 0xcf00, 0x5f00, 0x7f00, 0x7f7f, 0xff7f,
-    0x7f80, 0xff80, 0x7fc0, 0xffc1, 0x7f81, 0x7fff};
+    0x0000, 0x8000, 0x0001, 0x8001, 0x0040, 0x007f, 0x807f, 0x0080, 0x8080, 0x0081, 0x0100,
+    0x0800, 0x3eab, 0x3eff, 0x3f00, 0x3f01, 0x3f7f, 0x3f80, 0xbf80, 0x3f81, 0x3fc0, 0xbfc0,
+    0x4000, 0x4049, 0x42fe, 0x43e0, 0x43e8, 0x4760, 0x4780, 0x4b00, 0x4f00, 0xcf00, 0x5f00,
+    0x7f00, 0x7f7f, 0xff7f, 0x7f80, 0xff80, 0x7fc0, 0xffc1, 0x7f81, 0x7fff};
 
 struct pool {
   const char *name;
-  unsigned bits; /* of one element */
+  unsigned bits;  /* of one element */
   unsigned ebits; /* exponent bits; 0: an integer */
   const uint64_t *corner;
   unsigned corners;
-  bool two; /* two elements of `bits` side by side */
+  bool two;      /* two elements of `bits` side by side */
   uint64_t mask; /* of the random ones, 0: all bits */
 };
 #define C(a) corners_##a, sizeof corners_##a / sizeof *corners_##a
 static const struct pool pools[] = {
-    {"u8", 8, 0, C(int), false, 0},      {"s8", 8, 0, C(int), false, 0},
-    {"u16", 16, 0, C(int), false, 0},    {"s16", 16, 0, C(int), false, 0},
-    {"b16", 16, 0, C(int), false, 0},    {"x8", 16, 0, C(int), false, 0},
-    {"u32", 32, 0, C(int), false, 0},    {"s32", 32, 0, C(int), false, 0},
-    {"b32", 32, 0, C(int), false, 0},    {"u8x4", 32, 0, C(int), false, 0},
-    {"u64", 64, 0, C(int), false, 0},    {"s64", 64, 0, C(int), false, 0},
-    {"b64", 64, 0, C(int), false, 0},    {"u16x2", 16, 0, C(int), true, 0},
-    {"s16x2", 16, 0, C(int), true, 0},   {"f32", 32, 8, C(f32), false, 0},
-    {"f64", 64, 11, C(f64), false, 0},   {"f16", 16, 5, C(f16), false, 0},
-    {"bf16", 16, 8, C(bf16), false, 0},  {"f16x2", 16, 5, C(f16), true, 0},
-    {"bf16x2", 16, 8, C(bf16), true, 0}, {"f32x2", 32, 8, C(f32), true, 0},
+    {"u8", 8, 0, C(int), false, 0},          {"s8", 8, 0, C(int), false, 0},
+    {"u16", 16, 0, C(int), false, 0},        {"s16", 16, 0, C(int), false, 0},
+    {"b16", 16, 0, C(int), false, 0},        {"x8", 16, 0, C(int), false, 0},
+    {"u32", 32, 0, C(int), false, 0},        {"s32", 32, 0, C(int), false, 0},
+    {"b32", 32, 0, C(int), false, 0},        {"u8x4", 32, 0, C(int), false, 0},
+    {"u64", 64, 0, C(int), false, 0},        {"s64", 64, 0, C(int), false, 0},
+    {"b64", 64, 0, C(int), false, 0},        {"u16x2", 16, 0, C(int), true, 0},
+    {"s16x2", 16, 0, C(int), true, 0},       {"f32", 32, 8, C(f32), false, 0},
+    {"f64", 64, 11, C(f64), false, 0},       {"f16", 16, 5, C(f16), false, 0},
+    {"bf16", 16, 8, C(bf16), false, 0},      {"f16x2", 16, 5, C(f16), true, 0},
+    {"bf16x2", 16, 8, C(bf16), true, 0},     {"f32x2", 32, 8, C(f32), true, 0},
     {"shift", 32, 0, C(shift), false, 0x3f}, {"small", 32, 0, NULL, 0, false, 0x1f},
-    {"lane", 32, 0, NULL, 0, false, 0x1f}, {"p", 1, 0, NULL, 0, false, 1},
-    {"e4m3x2", 16, 0, NULL, 0, false, 0}, {"e5m2x2", 16, 0, NULL, 0, false, 0},
+    {"lane", 32, 0, NULL, 0, false, 0x1f},   {"p", 1, 0, NULL, 0, false, 1},
+    {"e4m3x2", 16, 0, NULL, 0, false, 0},    {"e5m2x2", 16, 0, NULL, 0, false, 0},
 };
 #undef C
 

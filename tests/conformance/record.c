@@ -30,7 +30,8 @@ static struct entry *add(struct record *r) {
 static bool read_line(char *line, struct record *r) {
   struct entry e = {.threads = 0};
   int at = 0;
-  if (sscanf(line, "%63s %llu %u %n", e.name, (unsigned long long *)&e.threads, &e.results, &at) < 3)
+  if (sscanf(line, "%63s %llu %u %n", e.name, (unsigned long long *)&e.threads, &e.results, &at) <
+      3)
     return false;
   char *s = line + at;
   if (e.threads == 0) {

@@ -21,9 +21,9 @@ struct entry {
   char name[64];
   uint64_t threads;
   unsigned results;
-  char fails[48];  /* the error that the launch ended with; no hashes then */
-  uint64_t *hash;  /* one per result */
-  uint64_t *bits;  /* results * threads words, or NULL */
+  char fails[48]; /* the error that the launch ended with; no hashes then */
+  uint64_t *hash; /* one per result */
+  uint64_t *bits; /* results * threads words, or NULL */
 };
 
 /* Hash of one result over all threads: 48 bits. */

@@ -27,9 +27,11 @@ const char *device_open(const char *which, struct device *d) {
   int major = 0, minor = 0;
   CUresult r = d->driver.DeviceGet(&d->device, 0);
   if (!r)
-    r = d->driver.DeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d->device);
+    r = d->driver.DeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                                     d->device);
   if (!r)
-    r = d->driver.DeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d->device);
+    r = d->driver.DeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                                     d->device);
   d->sm = 10 * major + minor;
   if (!r)
     r = d->driver.DevicePrimaryCtxRetain(&d->context, d->device);
@@ -174,7 +176,8 @@ void run_kernel(struct device *d, const struct kernel_file *k, const char *cubin
   memcpy(l.grid, k->grid, sizeof l.grid);
   if (ctas && ctas < l.grid[0])
     l.grid[0] = ctas;
-  o->threads = (uint64_t)l.grid[0] * l.grid[1] * l.grid[2] * k->block[0] * k->block[1] * k->block[2];
+  o->threads =
+      (uint64_t)l.grid[0] * l.grid[1] * l.grid[2] * k->block[0] * k->block[1] * k->block[2];
   if (load(&l, cubins) && buffers(&l) && encode(&l))
     launch(&l);
   if (l.in)

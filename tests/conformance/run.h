@@ -32,8 +32,8 @@ const char *device_open(const char *which, struct device *d);
 
 struct outcome {
   uint64_t threads;
-  uint64_t *in;  /* operand a of thread i: in[a * threads + i] */
-  uint64_t *out; /* result v of thread i: out[v * threads + i] */
+  uint64_t *in;       /* operand a of thread i: in[a * threads + i] */
+  uint64_t *out;      /* result v of thread i: out[v * threads + i] */
   char problem[1024]; /* "" if it ran */
 };
 

@@ -17,12 +17,12 @@ struct element {
   bool has_nan;
 };
 static const struct element elements[] = {
-    {"f16x2", 5, 10, 16, 2, true, true},   {"bf16x2", 8, 7, 16, 2, true, true},
-    {"tf32", 8, 23, 32, 1, true, true},    {"e4m3x4", 4, 3, 8, 4, false, true},
-    {"e5m2x4", 5, 2, 8, 4, true, true},    {"e2m3x4", 2, 3, 8, 4, false, false},
-    {"e3m2x4", 3, 2, 8, 4, false, false},  {"e2m1x4", 2, 1, 8, 4, false, false},
-    {"i8x4", 0, 8, 8, 4, false, false},    {"cf32", 8, 23, 32, 1, true, true},
-    {"cf16x2", 5, 10, 16, 2, true, true},  {"cs32", 0, 32, 32, 1, false, false},
+    {"f16x2", 5, 10, 16, 2, true, true},  {"bf16x2", 8, 7, 16, 2, true, true},
+    {"tf32", 8, 23, 32, 1, true, true},   {"e4m3x4", 4, 3, 8, 4, false, true},
+    {"e5m2x4", 5, 2, 8, 4, true, true},   {"e2m3x4", 2, 3, 8, 4, false, false},
+    {"e3m2x4", 3, 2, 8, 4, false, false}, {"e2m1x4", 2, 1, 8, 4, false, false},
+    {"i8x4", 0, 8, 8, 4, false, false},   {"cf32", 8, 23, 32, 1, true, true},
+    {"cf16x2", 5, 10, 16, 2, true, true}, {"cs32", 0, 32, 32, 1, false, false},
 };
 
 static uint64_t draw_exponent(const struct element *e, enum pool_mode mode, uint64_t h) {

@@ -12,12 +12,33 @@
 
 #include "harness/suite.h"
 
-static const char *const families[] = {
-    "integer", "logic and shift", "float", "half and packed float", "approximate functions",
-    "compare and select", "convert", "convert pairs", "move", "warp", "control", "load and store",
-    "atomic", "asynchronous copy, not bulk", "fence and hint", "barrier", "cluster barrier", "mbarrier",
-    "bulk copy", "asynchronous store", "tensor copy", "tensor map", "mma.sync", "matrix load and store",
-    "wgmma", "open questions", "cuda"};
+static const char *const families[] = {"integer",
+                                       "logic and shift",
+                                       "float",
+                                       "half and packed float",
+                                       "approximate functions",
+                                       "compare and select",
+                                       "convert",
+                                       "convert pairs",
+                                       "move",
+                                       "warp",
+                                       "control",
+                                       "load and store",
+                                       "atomic",
+                                       "asynchronous copy, not bulk",
+                                       "fence and hint",
+                                       "barrier",
+                                       "cluster barrier",
+                                       "mbarrier",
+                                       "bulk copy",
+                                       "asynchronous store",
+                                       "tensor copy",
+                                       "tensor map",
+                                       "mma.sync",
+                                       "matrix load and store",
+                                       "wgmma",
+                                       "open questions",
+                                       "cuda"};
 
 START_TEST(family) {
   char self[PATH_MAX], command[PATH_MAX + 512], line[512], last[512] = "";

@@ -804,10 +804,10 @@ START_TEST(float_and_integer_conversions) {
                        : tr >= 0x1p63L ? (uint64_t)INT64_MAX
                        : tr < -0x1p63L ? (uint64_t)INT64_MIN
                                        : (uint64_t)(int64_t)tr);
-      BWT_SAME(R("u"), isnan(d)         ? 1ull << 63
-                       : fl <= 0        ? 0
+      BWT_SAME(R("u"), isnan(d)        ? 1ull << 63
+                       : fl <= 0       ? 0
                        : fl >= 0x1p64L ? UINT64_MAX
-                                        : (uint64_t)fl);
+                                       : (uint64_t)fl);
       BWT_SAME(R("i"), isnan(d)        ? 0x80000000u
                        : rn >= 0x1p31L ? (uint32_t)INT32_MAX
                        : rn < -0x1p31L ? (uint32_t)INT32_MIN

@@ -371,7 +371,9 @@ const struct form forms_atomic[] = {
     BOTH(ATOM, "wT_ m rT r64?", "vwT_ m vrT r64?", exec_atom, check_atom, check_vector_atom),
     {ATOM "{.exch}" HINT "{.b32|.b64|.b128}", "wT_ m rT r64?", exec_atom, 0, "definition",
      check_atom},
-    {ATOM "{.cas}" "{.b16|.b32|.b64|.b128}", "wT_ m rT rT", exec_atom, 0, "definition", check_cas},
+    {ATOM "{.cas}"
+          "{.b16|.b32|.b64|.b128}",
+     "wT_ m rT rT", exec_atom, 0, "definition", check_cas},
     BOTH(RED, "m rT r64?", "m vrT r64?", exec_red, check_red, check_vector_red),
     {NULL, NULL, NULL, 0, NULL, NULL},
 };

@@ -296,9 +296,9 @@ static bool match_operands(struct attempt *t, const struct row *r, const struct 
  * libcu++ writes it there (atom.add.relaxed.gpu.u32): put where the tables have it. */
 static const enum mod *in_order(const char *opcode, const enum mod *mods, uint32_t n,
                                 enum mod *to) {
-  static const enum mod later[] = {MOD_relaxed, MOD_acquire,     MOD_release,        MOD_acq_rel,
-                                   MOD_cta,     MOD_cluster,     MOD_gpu,            MOD_sys,
-                                   MOD_global,  MOD_shared,      MOD_shared__cta,    MOD_shared__cluster};
+  static const enum mod later[] = {MOD_relaxed, MOD_acquire, MOD_release,     MOD_acq_rel,
+                                   MOD_cta,     MOD_cluster, MOD_gpu,         MOD_sys,
+                                   MOD_global,  MOD_shared,  MOD_shared__cta, MOD_shared__cluster};
   if (n < 2 || n > MODS_IN_ORDER || (strcmp(opcode, "atom") != 0 && strcmp(opcode, "red") != 0))
     return mods;
   uint32_t moved = 0;

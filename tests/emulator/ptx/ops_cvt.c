@@ -164,7 +164,8 @@ static enum step cvt_float_int(struct warp *w, const struct insn *I, uint32_t la
   const struct col ca = col_of(w, &I->opd[1]);
   const uint64_t mask = ones(I->opd[0].bits);
   uint64_t *d = reg_of(w, I->opd[0].reg);
-  EACH_LANE(l, lanes, d[l] = float_to_int(read_float(AT(ca, l), from, c.ftz), to, from, c.round) & mask;);
+  EACH_LANE(l, lanes,
+            d[l] = float_to_int(read_float(AT(ca, l), from, c.ftz), to, from, c.round) & mask;);
   done_any(w, I, lanes);
   return STEP_next;
 }

@@ -252,12 +252,11 @@ static enum step div_approx(struct warp *w, const struct insn *I, uint32_t lanes
   const struct col ca = col_of(w, &I->opd[1]), cb = col_of(w, &I->opd[2]);
   uint64_t *d = reg_of(w, I->opd[0].reg);
   const bool ftz = I->mod[0] == MOD_ftz;
-  EACH_LANE(
-      l, lanes, const uint32_t a = (uint32_t)AT(ca, l), b = (uint32_t)AT(cb, l);
-      const uint32_t size = b & 0x7fffffff;
-      if (size > 0x7e800000 && size < 0x7f800000 && !is_nan32(a)) d[l] =
-          (a & 0x7fffffff) == 0x7f800000 ? NAN_F32 : (a ^ b) & 0x80000000;
-      else d[l] = apply32(OP_div, a, b, 0, ftz, false););
+  EACH_LANE(l, lanes, const uint32_t a = (uint32_t)AT(ca, l), b = (uint32_t)AT(cb, l);
+            const uint32_t size = b & 0x7fffffff;
+            if (size > 0x7e800000 && size < 0x7f800000 && !is_nan32(a)) d[l] =
+                (a & 0x7fffffff) == 0x7f800000 ? NAN_F32 : (a ^ b) & 0x80000000;
+            else d[l] = apply32(OP_div, a, b, 0, ftz, false););
   done_any(w, I, lanes);
   return STEP_next;
 }
@@ -358,8 +357,7 @@ EXEC1(abs_f32, uint32_t, uint32_t, done_any,
       is_nan32(a) ? NAN_F32 : (I->mod[0] == MOD_ftz ? ftz32(a) : a) & 0x7fffffff)
 /* A NaN keeps its sign. */
 EXEC1(neg_f64, uint64_t, uint64_t, done_any, isnan(f64_of(a)) ? a | 1ull << 51 : a ^ 1ull << 63)
-EXEC1(abs_f64, uint64_t, uint64_t, done_any,
-      isnan(f64_of(a)) ? a | 1ull << 51 : a & ~(1ull << 63))
+EXEC1(abs_f64, uint64_t, uint64_t, done_any, isnan(f64_of(a)) ? a | 1ull << 51 : a & ~(1ull << 63))
 EXEC2(copysign_f32, uint32_t, uint32_t, done_any, (a & 0x80000000) | (b & 0x7fffffff))
 EXEC2(copysign_f64, uint64_t, uint64_t, done_any, (a & 1ull << 63) | (b & ~(1ull << 63)))
 

@@ -168,15 +168,15 @@ static enum step exec_int(struct warp *w, const struct insn *I, uint32_t lanes) 
 }
 
 #define COMMON .flags = FORM_aligned, .tested = "H200"
-#define WORDS(pattern_, a, b, run)                                                                      \
+#define WORDS(pattern_, a, b, run)                                                                 \
   {.pattern = "mma.sync.aligned" pattern_,                                                         \
    .operands = "v4w32 v" a "r32 v" b "r32 v4r32",                                                  \
-   .exec = run,                                                                             \
+   .exec = run,                                                                                    \
    COMMON}
-#define HALVES(pattern_, a, b, run)                                                                     \
+#define HALVES(pattern_, a, b, run)                                                                \
   {.pattern = "mma.sync.aligned" pattern_,                                                         \
    .operands = "v2w32 v" a "r32 v" b "r32 v2r32",                                                  \
-   .exec = run,                                                                             \
+   .exec = run,                                                                                    \
    COMMON}
 #define BYTES(shape, a, b)                                                                         \
   {.pattern = "mma.sync.aligned{." shape "}.row.col[.satfinite].s32{.s8|.u8}{.s8|.u8}.s32",        \

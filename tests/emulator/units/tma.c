@@ -2,8 +2,9 @@
  *
  * Tensor copies (cp.async.bulk.tensor, cp.reduce.async.bulk.tensor; PTX ISA 9.7.9.27) in
  * tile mode.  The box lies in shared memory row after row, densely or, with a swizzle, at
- * least the swizzle's width apart, which is applied to the absolute shared address.  Elements outside the tensor are filled on load
- * and skipped on store; the transaction count is that of the whole box.
+ * least the swizzle's width apart, which is applied to the absolute shared address.  Elements
+ * outside the tensor are filled on load and skipped on store; the transaction count is that of the
+ * whole box.
  */
 #include "bulk.h"
 #include "layout.h"
