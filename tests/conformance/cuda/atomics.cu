@@ -6,6 +6,7 @@
 //@ launch 2 256 1 0
 //@ zero
 //@ results 9
+//@ definition
 #include "common.cuh"
 
 CONFORMANCE conformance(const word *in, word *out, word *scratch) {

@@ -4,6 +4,7 @@
 //@ inputs u32
 //@ launch 2 128 1 0
 //@ results 2
+//@ definition
 #include "common.cuh"
 
 CONFORMANCE conformance(const word *in, word *out, word *scratch) {

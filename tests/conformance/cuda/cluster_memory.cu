@@ -4,6 +4,7 @@
 //@ inputs u32
 //@ launch 8 128 4 0
 //@ results 4
+//@ definition
 #include "common.cuh"
 #include <cooperative_groups.h>
 namespace cg = cooperative_groups;

@@ -5,6 +5,7 @@
 //@ inputs small
 //@ launch 1 128 1 0
 //@ results 5
+//@ definition
 #include "common.cuh"
 
 struct Pair {

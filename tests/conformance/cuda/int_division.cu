@@ -4,6 +4,7 @@
 //@ inputs u64 u64
 //@ launch 8 256 1 0
 //@ results 14
+//@ definition
 #include "common.cuh"
 
 CONFORMANCE conformance(const word *in, word *out, word *) {

@@ -5,6 +5,7 @@
 //@ inputs u32 u32
 //@ launch 2 128 1 0
 //@ results 2
+//@ definition
 #include "common.cuh"
 
 static __device__ __forceinline__ uint32_t mix(uint32_t a, uint32_t b) {

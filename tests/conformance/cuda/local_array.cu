@@ -4,6 +4,7 @@
 //@ inputs b64 b64
 //@ launch 2 128 1 0
 //@ results 16
+//@ definition
 #include "common.cuh"
 
 CONFORMANCE conformance(const word *in, word *out, word *) {

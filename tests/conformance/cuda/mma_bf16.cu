@@ -4,6 +4,7 @@
 //@ inputs b64 b64 b64 b64
 //@ launch 8 32 1 0
 //@ results 4
+//@ definition
 #include "matrices.cuh"
 
 CONFORMANCE conformance(const word *in, word *out, word *) {

@@ -4,6 +4,7 @@
 //@ inputs u32
 //@ launch 4 256 1 4608
 //@ results 3
+//@ definition
 #include "common.cuh"
 
 extern __shared__ uint32_t dynamic[];

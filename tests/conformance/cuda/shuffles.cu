@@ -4,6 +4,7 @@
 //@ inputs u32
 //@ launch 2 256 1 0
 //@ results 7
+//@ definition
 #include "common.cuh"
 
 CONFORMANCE conformance(const word *in, word *out, word *) {

@@ -4,6 +4,7 @@
 //@ inputs u64 f32
 //@ launch 2 128 1 0
 //@ results 5
+//@ definition
 #include "common.cuh"
 
 struct Mixed {

@@ -4,6 +4,7 @@
 //@ inputs u32 small
 //@ launch 4 256 1 0
 //@ results 3
+//@ definition
 #include "common.cuh"
 
 CONFORMANCE conformance(const word *in, word *out, word *) {

@@ -4,6 +4,7 @@
 //@ inputs u32 u32
 //@ launch 4 256 1 0
 //@ results 6
+//@ definition
 #include "common.cuh"
 
 struct Add {

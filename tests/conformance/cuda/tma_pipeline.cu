@@ -4,6 +4,7 @@
 //@ inputs u32 u32 u32 u32
 //@ launch 1 256 1 0
 //@ results 2
+//@ definition
 //@ tensor at=in type=2 rank=2 dims=512,4 strides=2048 box=64,4
 #include "common.cuh"
 #include <cuda.h>

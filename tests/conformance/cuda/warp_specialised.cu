@@ -4,6 +4,7 @@
 //@ inputs u32
 //@ launch 1 256 1 0
 //@ results 1
+//@ definition
 #include "common.cuh"
 
 extern "C" __global__ void __launch_bounds__(256, 1)

@@ -5,6 +5,7 @@
 //@ inputs b64 b64 b64 b64 b64 b64
 //@ launch 4 128 1 0
 //@ results 16
+//@ definition
 #include "matrices.cuh"
 
 static __device__ uint64_t descriptor(const void *p) {

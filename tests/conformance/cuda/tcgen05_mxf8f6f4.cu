@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// tcgen05.mma of kind mxf8f6f4 on e4m3: a scale for each row and step, in tensor memory.
+//@ family cuda
+//@ only sm_100a
+//@ inputs b64 b64 b64 b64 b64 b64 b64 b64 b64 b64
+//@ launch 2 128 1 0
+//@ results 32
+//@ definition
+#include "tcgen05.cuh"
+
+CONFORMANCE conformance(const word *in, word *out, word *) {
+  __shared__ alignas(1024) uint8_t a[128 * 128], b[32 * 128];
+  __shared__ uint32_t place;
+  __shared__ uint64_t bar;
+  Io io(in, out);
+  int t = threadIdx.x;
+  constexpr int es = sizeof(uint8_t), k = 128 / es;
+  for (int j = 0; j < k; j++)
+    *(uint8_t *)&a[swizzled(t, j * es)] = e4m3_of(nibble(io.get(j / 16), j % 16));
+  for (int j = 0; j < k / 4; j++)
+    *(uint8_t *)&b[swizzled(t / 4, (t % 4 * (k / 4) + j) * es)] = e4m3_of(nibble(io.get(8 + j / 16), j % 16));
+  if (t == 0) {
+    mbar_init(&bar, 1);
+    fence_init();
+  }
+  fence_async();
+  uint32_t d = tmem_alloc(&place, 64);
+  // Column 32 + c of a lane: the scales of row 32 c + lane % 32 of A, a byte for each step;
+  // column 36 those of row lane % 32 of B.
+  uint32_t sf[5];
+  for (int c = 0; c < 5; c++) {
+    uint32_t row = c < 4 ? 32 * c + t % 32 : 1000 + t % 32;
+    sf[c] = 0;
+    for (uint32_t s = 0; s < 4; s++)
+      sf[c] |= (126 + (row + s) % 4) << (8 * s);
+  }
+  asm volatile("tcgen05.st.sync.aligned.32x32b.x4.b32 [%0], {%1, %2, %3, %4};\n"
+               "tcgen05.st.sync.aligned.32x32b.x1.b32 [%5], {%6};\n"
+               "tcgen05.wait::st.sync.aligned;" ::"r"(d + 32 + (t / 32 << 21)),
+               "r"(sf[0]), "r"(sf[1]), "r"(sf[2]), "r"(sf[3]), "r"(d + 36 + (t / 32 << 21)), "r"(sf[4])
+               : "memory");
+  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+  __syncthreads();
+  asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+  if (t == 0) {
+    for (int s = 0; s < 4; s++)
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"
+                   "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [%0], %1, %2, %3, [%5], [%6], p;\n}" ::"r"(d),
+                   "l"(tc_descriptor(a) + 2 * s), "l"(tc_descriptor(b) + 2 * s), "r"(uint32_t(s) << 4 | 1u << 23 | 4u << 17 | 8u << 24 | uint32_t(s) << 29), "r"(s), "r"(d + 32), "r"(d + 36)
+                   : "memory");
+    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(
+                     shared_address(&bar))
+                 : "memory");
+  }
+  mbar_wait(&bar, 0);
+  asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+  uint32_t r[32];
+  tmem_load_32(d + (t / 32 << 21), r);
+  for (int n = 0; n < 32; n++)
+    io.put(r[n]);
+  tmem_free(d, 64);
+}
