@@ -99,7 +99,8 @@ def memory():
     k.note("words 3 to 66 are zero")
     k.result("", "%e64", 64)
     k = Kernel("st.async.global", "asynchronous store", "st.async.release to global memory",
-               inputs="b64 b64", grid=1, regs=".u64 %a", **DEF)
+               inputs="b64 b64", grid=1, regs=".u64 %a", target=T,
+               directives=["definition", "unordered nothing but the grid's end waits for the store"])
     # A word for each: the store may come at any time until the grid ends.
     k("mul.wide.u32 %t0, %i, 64;", "add.u64 %a, %scratch, %t0;")
     for t in ("b32", "u64", "f32"):

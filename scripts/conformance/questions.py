@@ -33,7 +33,7 @@ def base_offset():
           "mov.b32 %h, {%one, %one};", "mad.lo.u32 %c, %c, 16, %s;",
           "st.shared.v4.b32 [%c], {%h, %h, %h, %h};")
     k("// B, 8 rows of 16 k: ones at k = 0 for even n and k = 8 for odd n, else zero.")
-    k("and.b32 %c, %thread, 31;", "mad.lo.u32 %c, %c, 8, %b;", "st.shared.b64 [%c], 0;", "bar.sync 0;",
+    k("and.b32 %c, %thread, 31;", "mad.lo.u32 %c, %c, 8, %b;", "setp.lt.u32 %p, %thread, 32;", "@%p st.shared.b64 [%c], 0;", "bar.sync 0;",
       "setp.lt.u32 %p, %thread, 8;", "and.b32 %c, %thread, 1;", "mul.lo.u32 %c, %c, 128;",
       "mad.lo.u32 %c, %thread, 16, %c;", "add.u32 %c, %c, %b;", "mov.b16 %one, 0x3c00;",
       "@%p st.shared.b16 [%c], %one;", "fence.proxy.async.shared::cta;", "bar.sync 0;")

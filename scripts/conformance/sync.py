@@ -169,7 +169,8 @@ def inval(k, bar="%b"):
 def mbarriers():
     f = "mbarrier"
     k = Kernel("mbarrier.arrive", f, "mbarrier arrive and wait forms: another warp's word",
-               inputs="b32", regs=REGS, globals_=SHARED)
+               inputs="b32", regs=REGS, globals_=SHARED,
+               directives=["unordered a fence before a relaxed arrival orders here"])
     k("mov.u32 %v2, bar;")
     bars = "%v2"
     k("mov.u32 %s, data;", "mad.lo.u32 %s, %thread, 4, %s;", "mov.b32 %v3, 1;", ".reg .u32 %peer;",
@@ -181,6 +182,8 @@ def mbarriers():
         init(k, count)
         k("add.u32 %v1, %x0, %v3;", "st.shared.b32 [%s], %v1;", *arrive)
         wait(k, waiting, args)
+        if "relaxed" in waiting:
+            k("fence.acq_rel.cluster;")
         k("ld.shared.b32 %d32, [%peer];", "add.u32 %v3, %v3, 17;")
         inval(k)
         k.result("", "%d32", 32)

@@ -22,6 +22,8 @@ const char *device_open(const char *which, struct device *d) {
   d->fill = (__typeof__(d->fill))dlsym(d->driver.library, "cuMemsetD8_v2");
   d->name = (__typeof__(d->name))dlsym(d->driver.library, "cuDeviceGetName");
   d->load = (__typeof__(d->load))dlsym(d->driver.library, "cuModuleLoadDataEx");
+  d->configure =
+      (int (*)(const char *, const char *))dlsym(d->driver.library, "barewarp_emulated_configure");
   if (!d->encode || !d->set_attribute || !d->fill || !d->name || !d->load)
     return "the driver lacks a function";
   int major = 0, minor = 0;
@@ -173,6 +175,8 @@ void run_kernel(struct device *d, const struct kernel_file *k, const char *cubin
                 struct outcome *o) {
   struct launch l = {.d = d, .k = k, .o = o};
   memset(o, 0, sizeof *o);
+  if (d->configure)
+    d->configure("checks", k->unordered ? "bounds,undef,tcgen05,mbarrier,cluster" : "all");
   memcpy(l.grid, k->grid, sizeof l.grid);
   if (ctas && ctas < l.grid[0])
     l.grid[0] = ctas;

@@ -25,6 +25,7 @@ struct device {
   __typeof__(cuMemsetD8) *fill;
   __typeof__(cuDeviceGetName) *name;
   __typeof__(cuModuleLoadDataEx) *load;
+  int (*configure)(const char *key, const char *value); /* the emulated driver's, or NULL */
 };
 
 /* which: as bwt_driver_open.  NULL on success, else a static text. */

@@ -33,7 +33,7 @@ CONFORMANCE conformance(const word *in, word *out, word *scratch) {
   atomicXor_block(&mine[0], a);
   atomicAnd(&mine[1], a);
   atomicAdd_system((int *)&mine[2], int(a & 1023) - 500);
-  unsigned old = mine[3], seen;
+  unsigned old = 0, seen;
   do { // a maximum by compare-and-swap
     seen = old;
     old = atomicCAS(&mine[3], seen, seen > a ? seen : a);

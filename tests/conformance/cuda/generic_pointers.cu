@@ -26,6 +26,7 @@ CONFORMANCE conformance(const word *in, word *out, word *) {
   const uint32_t *p = k == 0 ? shared + (threadIdx.x & ~3) : k == 1 ? mine : k == 2 ? cells : table;
   io.put(sum(p, 4));
   io.put(uint32_t(__isShared(p)) | __isLocal(p) << 1 | __isGlobal(p) << 2 | __isConstant(p) << 3);
+  __syncthreads(); // neighbours have read
   uint32_t *q = k & 1 ? mine : shared + threadIdx.x;
   *q += 5;
   io.put(mine[0]);
