@@ -28,12 +28,11 @@ macro(<|trigger_at|>, 1, <|
   pdl_trigger_if(here)
 }|>)
 
-// Usage: poll(LABEL, WAITED)
-// Until no word of chunk `index` is empty.  in: WAITED = 1 behind griddepcontrol.wait, else
-// 0.  out: word0 .. word3.  Words are compared as integers: an empty one is -0 as bf16 and a
-// subnormal as f32, and would equal others.
+// Usage: poll(LABEL)
+// Until no word of chunk `index` is empty.  out: word0 .. word3.  Words are compared as
+// integers: an empty one is -0 as bf16 and a subnormal as f32, and would equal others.
 // After poll_limit rounds (0: never) it notes the chunk in *stuck and gives up.
-macro(<|poll|>, 2, <|
+macro(<|poll|>, 1, <|
 {
   .reg .b64 at;
   .reg .b32 round, limit;
@@ -52,16 +51,14 @@ again:
   add.u32 round, round, 1;
   setp.eq.and.u32 given_up, round, limit, limited;
   @!given_up bra again;
-m4_if($2, <||>, <|dnl
-  pdl_wait  // before any store
-|>)dnl
   note_stuck
 }
 $1:|>)
 
 // Usage: note_stuck
 // in: word0 .. word3, some of them empty.  *stuck = the chunk's number times 16, plus one
-// bit for each empty word: never 0.  Only the first thread that gets here writes it.
+// bit for each empty word: never 0.  Only the first thread that gets here writes it, maybe
+// before griddepcontrol.wait: only copies do, and an earlier one is complete (see step).
 macro(<|note_stuck|>, 0, <|
 {
   .reg .b64 note;
@@ -111,7 +108,8 @@ remark(<|Launch: grid (any, 1, 1), block (|>BLOCK<|, 1, 1).  Chunks go round the
 // A grid that polls occupies its SMs until the data comes, so the caller bounds it well
 // below what the GPU holds: the producer that the poll waits for must find room.
 //
-// Before griddepcontrol.wait it only polls; out, re-arming and the count come after.
+// Before griddepcontrol.wait it only polls, and notes that it gave up; out, re-arming and the
+// count come after.
 //
 // Barriers.
 //   bar 0  all threads: the CTA has read the count and re-armed its words
@@ -182,7 +180,7 @@ remark(<|Launch: grid (any, 1, 1), block (|>BLOCK<|, 1, 1).  Chunks go round the
 
   // ---- poll: may begin while the producer still runs ---------------------------------------
   only_begin(first_polled, any)
-  poll(first_whole, 0)
+  poll(first_whole)
   only_end_apart
   pdl_wait
   trigger_at(TRIGGER_AFTER_WAIT)
@@ -200,13 +198,13 @@ next_chunk:
     add.u32 index, index, stride;
     setp.lt.u32 more, index, count;
     @!more bra all_taken;
-    poll(next_whole, 1)
+    poll(next_whole)
     bra next_chunk;
 all_taken:
   }
   // What the ranks did before they stored these words happened before what this rank does
   // next: the other half of the edge that the producer makes before it stores.
-  fence.acq_rel.sys;
+  fence.acquire.sys;
   only_end_apart
 
   // ---- the last CTA advances the count ------------------------------------------------------

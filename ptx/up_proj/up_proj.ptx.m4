@@ -314,9 +314,9 @@ m4_if(U > 0, <|dnl
   warps_end
 
   // A reader that starts early must find the step count that the last reader advanced.
-  warps_begin(triggered, first_thread)
-  fence.acq_rel.gpu;
-  warps_end
+  only_begin(fenced, first_thread)
+  fence.release.gpu;
+  only_end_apart
   trigger_at(TRIGGER_AFTER_WAIT)
 
   // ---- products -------------------------------------------------------------------------
@@ -472,7 +472,7 @@ m4_if(OUTPUTS >= 8, <|dnl
     setp.ge.u32 past, lane, VALUES;
     @past exit;
   }
-  fence.acq_rel.sys;
+  fence.release.sys;
   {
     .reg .b64 target;
 m4_if(TO_PEERS, <|dnl
