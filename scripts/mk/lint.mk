@@ -73,7 +73,7 @@ lint-rules:
 # ---- sanitizers --------------------------------------------------------------
 
 # Suites that only start other programs have nothing for the sanitizers.
-ASAN_PROGRAMS := $(filter-out %/test_model %/test_templates %/test_mailbox_mpi %/test_gpu_programs %/test_cli_bench %/test_conformance,$(SUITES:%=$(BUILD)/asan/tests/%))
+ASAN_PROGRAMS := $(filter-out %/test_model %/test_templates %/test_mutate %/test_mailbox_mpi %/test_gpu_programs %/test_cli_bench %/test_conformance,$(SUITES:%=$(BUILD)/asan/tests/%))
 
 .PHONY: asan-sample
 asan-sample: $(ASAN_PROGRAMS) $(BUILD)/asan/bin/barewarp $(BUILD)/asan/emu/libcuda.so.1 $(BUNDLE) $(TEST_BUNDLE)

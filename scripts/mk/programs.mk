@@ -7,11 +7,11 @@ LOADER_SRC := $(wildcard loader/*.c)
 LIBRARY_SRC := $(filter-out loader/embedded.c,$(LOADER_SRC))
 CLI_SRC    := $(wildcard loader/cli/*.c)
 CONFORMANCE_MAINS := tests/conformance/main.c tests/conformance/form_table.c
-SUPPORT_SRC := $(wildcard tests/ref/*.c tests/harness/*.c) \
+SUPPORT_SRC := $(wildcard tests/ref/*.c tests/harness/*.c) tests/mutate/mutant.c \
   $(filter-out $(CONFORMANCE_MAINS),$(wildcard tests/conformance/*.c))
 EMU_SRC    := $(wildcard tests/emulator/*/*.c)
 SUITE_SRC  := $(wildcard tests/suites/test_*.c)
-MUTATE_SRC := $(wildcard tests/mutate/*.c)
+MUTATE_SRC := $(filter-out $(SUPPORT_SRC),$(wildcard tests/mutate/*.c))
 PACK_SRC   := scripts/bw_pack.c
 GPU_SRC    := $(wildcard tests/gpu/*.c)
 ALL_SRC    := $(LOADER_SRC) $(CLI_SRC) $(SUPPORT_SRC) $(CONFORMANCE_MAINS) $(EMU_SRC) $(SUITE_SRC) $(GPU_SRC) $(MUTATE_SRC) $(PACK_SRC)

@@ -3,10 +3,11 @@
  * Mutation testing of the shipped kernels: every mutant must be killed, by a check of the
  * emulated driver, a wrong result or the report that nothing gets on.
  *
- *   mutate [--sample N] [--match GLOB] [--list] [--verbose]
+ *   mutate [--sample N] [--match GLOB] [--kinds LIST] [--list] [--verbose]
  *
  *   --sample N     N mutants, spread evenly over all
  *   --match GLOB   only mutants of kernels family/arch/key that match
+ *   --kinds LIST   only mutants of these kinds (mutant.h), separated by commas
  *   --list         print the mutants, run nothing
  *   --verbose      print what killed each
  *
@@ -33,7 +34,7 @@ enum { PROGRESS_SECONDS = 10, MOST_CASES = 32, EQUIVALENT_PERCENT = 3 };
 
 struct options {
   size_t sample;
-  const char *match;
+  const char *match, *kinds;
   bool list, verbose;
 };
 
@@ -49,17 +50,32 @@ static struct options read_options(int argc, char **argv) {
       }
     } else if (strcmp(argv[i], "--match") == 0 && i + 1 < argc) {
       o.match = argv[++i];
+    } else if (strcmp(argv[i], "--kinds") == 0 && i + 1 < argc) {
+      o.kinds = argv[++i];
     } else if (strcmp(argv[i], "--list") == 0) {
       o.list = true;
     } else if (strcmp(argv[i], "--verbose") == 0) {
       o.verbose = true;
     } else {
-      (void)fprintf(stderr, "usage: %s [--sample N] [--match GLOB] [--list] [--verbose]\n",
+      (void)fprintf(stderr,
+                    "usage: %s [--sample N] [--match GLOB] [--kinds LIST] [--list] [--verbose]\n",
                     argv[0]);
       exit(2);
     }
   }
   return o;
+}
+
+/* Whether the kind is in the list. */
+static bool wants(const struct options *o, enum bwm_kind kind) {
+  const char *name = bwm_kind_name(kind);
+  size_t length = strlen(name);
+  if (o->kinds == NULL)
+    return true;
+  for (const char *at = o->kinds; (at = strstr(at, name)) != NULL; at += length)
+    if ((at == o->kinds || at[-1] == ',') && (at[length] == ',' || at[length] == '\0'))
+      return true;
+  return false;
 }
 
 /* ---- which mutants ------------------------------------------------------------------------ */
@@ -75,8 +91,9 @@ static struct bwm_result *choose(const struct bwm_kernel *kernels, size_t kernel
     if (o->match != NULL && fnmatch(o->match, kernels[i].name, 0) != 0)
       continue;
     for (size_t m = 0; m < kernels[i].mutant_count; m++)
-      results[used++] =
-          (struct bwm_result){.kernel = &kernels[i], .mutant = &kernels[i].mutants[m]};
+      if (wants(o, kernels[i].mutants[m].kind))
+        results[used++] =
+            (struct bwm_result){.kernel = &kernels[i], .mutant = &kernels[i].mutants[m]};
   }
   size_t wanted = o->sample > 0 && o->sample < used ? o->sample : used;
   for (size_t i = 0; results != NULL && i < wanted; i++)
