@@ -281,6 +281,8 @@ def measured(report, facts, run):
         print(facts, flush=True)
         traceback.print_exc()
     report["peers"].append(facts)
+    with open(report["output"], "w") as file:  # what there is, should this program be ended
+        json.dump(report, file, indent=1)
 
 
 def numbers(text):
@@ -298,13 +300,11 @@ def main():
     torch.manual_seed(0)
     properties = torch.cuda.get_device_properties(0)
     report = dict(device=properties.name, l2=properties.L2_cache_size, torch=torch.__version__,
-                  cuda=torch.version.cuda, peers=[])
+                  cuda=torch.version.cuda, output=o.output, peers=[])
     with tempfile.TemporaryDirectory() as folder:
         up_proj(report, o.rows, folder)
         wo_a(report, o.tokens, o.groups, folder)
         layers(report, o.layers, [m for m in (1, 4, 8) if m in o.rows], folder)
-    with open(o.output, "w") as file:
-        json.dump(report, file, indent=1)
     failed = [p for p in report["peers"] if "failed" in p]
     print(f"{len(report['peers']) - len(failed)} passed, {len(failed)} failed")
     return 1 if failed else 0

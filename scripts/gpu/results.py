@@ -107,7 +107,7 @@ WAYS = {"none": "none", "entry": "entry", "after_wait": "after the wait", "late"
 
 
 def wo_a_table(result, groups):
-    rows, never = [], []
+    rows, never, measured = [], [], []
     for t in values(result, "wo_a", "tokens"):
         facts = dict(family="wo_a", tokens=t, groups=groups, heads_per_group=8)
         own = ours(result, **facts)
@@ -118,12 +118,13 @@ def wo_a_table(result, groups):
         rows.append([t, number(none), number(best), WAYS[way], number(floor),
                      *map(number, theirs), ratio(theirs[:2], best), ratio(theirs[:2], none)])
         same = [p for p in theirs[:2] if p is not None]
+        measured += [str(t)] if same else []
         if same and best > min(same):
             never.append(t)
     head = ["T", "no PDL", "PDL", "trigger", "floor", "bf16", "MXFP8", "fp8 by rows",
             "ratio, PDL", "ratio, no PDL"]
     said = (f"From T = {never[0]} on a peer is faster." if never else
-            "No peer that computes the same is faster at any T measured.")
+            f"No peer that computes the same is faster at T = {', '.join(measured)}.")
     return [f"`wo_a`, G = {groups} groups of 8 heads, 1024 rows each. {said}", "",
             *table(head, rows), ""]
 
@@ -143,7 +144,7 @@ def up_proj_table(result, tp):
             never.append(m)
     head = ["M", "no PDL", "PDL", "trigger", "floor", "linear + add", "addmm",
             "ratio, PDL", "ratio, no PDL"]
-    said = f"From M = {never[0]} on a peer is faster." if never else "No peer is faster at any M."
+    said = f"From M = {never[0]} on a peer is faster." if never else "No peer is faster."
     return [f"`up_proj`, S = {7168 // tp}, stored to one rank. {said}", "", *table(head, rows), ""]
 
 
