@@ -16,6 +16,7 @@
 typedef struct bwi_kernel {
   CUlibrary library; /* NULL: not loaded */
   CUfunction function;
+  uint32_t clusters; /* that the device holds at the same time */
   const bw_kernel_info *info;
 } bwi_kernel;
 

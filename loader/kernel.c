@@ -145,9 +145,10 @@ static bw_status count_clusters(const bwi_driver *cu, const bwi_kernel *k, int *
   return BWI_CALL(cu, cuOccupancyMaxActiveClusters, (clusters, k->function, &config));
 }
 
-static bw_status check_clusters(const bwi_driver *cu, const bwi_kernel *k) {
+static bw_status check_clusters(const bwi_driver *cu, bwi_kernel *k) {
   int clusters = 0;
   bw_status status = count_clusters(cu, k, &clusters);
+  k->clusters = clusters > 0 ? (uint32_t)clusters : 0;
   if (status != BW_OK || clusters > 0)
     return status;
   return bwi_fail(BW_ERROR_UNSUPPORTED,
@@ -190,6 +191,8 @@ static bw_status load(bw_device *device, size_t index, bwi_kernel *slot) {
     status = load_library(device, index, &k.library);
   if (status == BW_OK) {
     status = load_function(device->driver, &k);
+    if (k.info->cluster == 1)
+      k.clusters *= (uint32_t)device->info.multiprocessors; /* was counted on one */
     if (status != BW_OK)
       (void)device->driver->cuLibraryUnload(k.library); /* the first failure is told */
   }

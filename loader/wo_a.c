@@ -30,6 +30,7 @@ typedef struct variant {
   uint32_t scale_box; /* words of K of the scale box */
   uint32_t grid_y;    /* token tiles, unless the kernel says otherwise */
   uint32_t trigger;   /* default place of the trigger */
+  uint32_t clusters;  /* of the grid, for each of grid_y */
 } variant;
 
 struct bw_wo_a_plan {
@@ -207,6 +208,42 @@ static bw_status encode_maps(const bw_device *device, const bw_wo_a_shape *shape
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
+/* A kernel usually has a cluster for each n tile.  One with the attribute any_clusters (1, or
+ * the most to have at once) divides the n tiles evenly among the clusters it gets; a cluster
+ * quantizes x anew for each group that its tiles touch, which takes about as long as
+ * QUANTIZE_TILES tiles.  Clusters beyond those that the device holds at once form another
+ * wave.  Of all divisions the cheapest: */
+enum { QUANTIZE_TILES = 2 };
+
+static uint64_t groups_touched(uint64_t tiles, uint64_t per_group) {
+  if (per_group % tiles == 0)
+    return 1;
+  return tiles % per_group == 0 ? tiles / per_group : (tiles - 2) / per_group + 2;
+}
+
+static void choose_clusters(const bw_wo_a_plan *plan, size_t entry, variant *v) {
+  uint64_t per_group = plan->shape.lora_rank / v->tile_n, tiles = plan->outputs / v->tile_n;
+  uint64_t fit = v->kernel->clusters, least = UINT64_MAX;
+  uint32_t any = 0;
+  v->clusters = (uint32_t)tiles;
+  if (!bwi_bundle_attribute(plan->device->bundle, entry, "any_clusters", &any) || any == 0)
+    return;
+  if (any > 1 && any < fit)
+    fit = any;
+  uint64_t most = tiles * v->grid_y / fit + per_group;
+  for (uint64_t each = 1; each <= most && each <= tiles; each++) {
+    uint64_t clusters = (tiles + each - 1) / each;
+    uint64_t waves = (clusters * v->grid_y + fit - 1) / fit;
+    uint64_t cost = waves * (QUANTIZE_TILES * groups_touched(each, per_group) + each);
+    if (cost < least) {
+      least = cost;
+      v->clusters = (uint32_t)clusters;
+      if (waves == 1 && per_group % each != 0 && fit / v->grid_y < tiles)
+        v->clusters = (uint32_t)(fit / v->grid_y); /* some then have a tile less */
+    }
+  }
+}
+
 /* Loads entry i of the plan.  All variants share the plan's maps, so must want the same
  * boxes. */
 static bw_status add_variant(bw_wo_a_plan *plan, size_t i, size_t entry) {
@@ -218,7 +255,10 @@ static bw_status add_variant(bw_wo_a_plan *plan, size_t i, size_t entry) {
   if (v->tile_n != first->tile_n || v->box_k != first->box_k || v->scale_box != first->scale_box)
     return bwi_fail(BW_ERROR_BUNDLE, "wo_a %s wants other boxes than the plan's first kernel",
                     bwi_bundle_entry(plan->device->bundle, entry)->key);
-  return bwi_kernel_load(plan->device, entry, &v->kernel);
+  status = bwi_kernel_load(plan->device, entry, &v->kernel);
+  if (status == BW_OK)
+    choose_clusters(plan, entry, v);
+  return status;
 }
 
 /* Which of the plan's keys each token count has: keys come in order of first use. */
@@ -390,7 +430,7 @@ static bw_status enqueue(const bw_wo_a_plan *plan, const bw_wo_a_args *args, bw_
       (void *)&args->qs,         &x_token_stride,          (void *)&args->tokens,
       (void *)&plan->outputs,    &tiles_per_group,         &flags};
   /* Below 2^31: cluster <= 8, N <= 2^29, tile_n >= 16. */
-  uint32_t grid_x = k->cluster * (plan->outputs / v->tile_n);
+  uint32_t grid_x = k->cluster * v->clusters;
   return bwi_kernel_launch(plan->device, v->kernel, grid_x, v->grid_y,
                            !(args->flags & BW_LAUNCH_NO_PDL), stream, parameters);
 }

@@ -46,6 +46,11 @@ static struct bwt_wo_a_case small_case(uint32_t tokens, uint32_t heads) {
   return bwt_wo_a_case_for(tokens, 1, heads, 128, bwt_run_seed());
 }
 
+struct size {
+  uint32_t tokens, groups, heads, rank;
+  bool always; /* also without BW_FULL */
+};
+
 static const uint32_t shipped_heads[] = {1, 2, 4, 8};
 
 /* ---- sizes ------------------------------------------------------------------------- */
@@ -66,33 +71,100 @@ START_TEST(token_counts) {
 }
 END_TEST
 
-/* The same kernel family on an emulated Hopper: each of the template's ways through (T up
- * to 2, 8, 32, several tiles), with the fewest and the most heads. */
-static const uint32_t hopper_tokens[] = {1, 2, 3, 8, 9, 16, 25, 32, 37, 96};
+/* The same kernel family on an emulated Hopper: each of the templates' ways through (T up to
+ * 2, 4, 8, 24, 32, one CTA for several tiles, two), with the fewest and the most heads.  Normal
+ * values let it fold all scales into the operands, mixed ones send it the long way. */
+static const uint32_t hopper_tokens[] = {1, 2, 3, 5, 8, 9, 16, 25, 32, 37, 70, 96, 100};
 
 START_TEST(hopper_token_counts) {
-  if (bwt_on_gpu())
-    BWT_SKIP("an emulated Hopper");
   setenv("EMU_ARCH", "sm_90", 1);
   open_bundle(NULL);
   for (uint32_t h = 0; h < BWT_COUNT(shipped_heads); h++) {
     if (!bwt_full() && h % 3 != 0)
       continue;
     struct bwt_wo_a_case c = small_case(hopper_tokens[_i], shipped_heads[h]);
-    verify(&c);
+    if (bwt_full() || (h + (uint32_t)_i) % 2 == 0)
+      verify(&c);
+    c.kind = BWT_WO_A_normal;
+    if (bwt_full() || (h + (uint32_t)_i) % 2 == 1)
+      verify(&c);
   }
   close_bundle();
 }
 END_TEST
 
 START_TEST(hopper_kinds) {
-  if (bwt_on_gpu())
-    BWT_SKIP("an emulated Hopper");
   setenv("EMU_ARCH", "sm_90", 1);
   open_bundle(NULL);
-  struct bwt_wo_a_case c = small_case(3, 2);
-  c.kind = (enum bwt_wo_a_kind)_i;
-  verify(&c);
+  static const uint32_t tokens[] = {3, 9}; /* of each template */
+  for (size_t i = 0; i < BWT_COUNT(tokens); i++) {
+    struct bwt_wo_a_case c = small_case(tokens[i], 2);
+    c.kind = (enum bwt_wo_a_kind)_i;
+    verify(&c);
+  }
+  close_bundle();
+}
+END_TEST
+
+/* A device with room for two clusters only: each has several n tiles, of two groups. */
+static bool leave_two_clusters(bwi_entry *entry, void *arg) {
+  static bwi_attribute changed[64];
+  (void)arg;
+  ck_assert_uint_le(entry->attribute_count, BWT_COUNT(changed));
+  for (size_t i = 0; i < entry->attribute_count; i++) {
+    changed[i] = entry->attributes[i];
+    if (strcmp(changed[i].name, "any_clusters") == 0)
+      changed[i].value = 2;
+  }
+  entry->attributes = changed;
+  return strcmp(entry->info.family, "wo_a") == 0;
+}
+
+START_TEST(hopper_few_clusters) {
+  if (bwt_on_gpu())
+    BWT_SKIP("enough for it are in token_counts");
+  static const struct size shapes[] = {{5, 3, 2, 384, true},
+                                       {9, 3, 1, 384, true},
+                                       {30, 3, 1, 384, true},
+                                       {33, 3, 2, 256, true},
+                                       {97, 1, 1, 640, false}};
+  char seed[32];
+  snprintf(seed, sizeof seed, "%llu",
+           (unsigned long long)(bwt_mix(bwt_run_seed(), 77 + (uint64_t)_i) >> 40));
+  setenv("EMU_ARCH", "sm_90", 1);
+  setenv("EMU_SEED", seed, 1);
+  struct bwt_text why = {0};
+  struct bwt_rebundled few;
+  open_bundle(NULL);
+  bwt_session_close(&session);
+  ck_assert_msg(bwt_rebundle_all(bundle, "sm_90a", leave_two_clusters, NULL, &few, &why), "%s",
+                why.chars);
+  ck_assert_msg(bwt_session_open(&session, NULL, few.bundle, &why), "%s", why.chars);
+  for (size_t i = 0; i < BWT_COUNT(shapes); i++) {
+    if (!bwt_full() && !shapes[i].always)
+      continue;
+    struct bwt_wo_a_case c = bwt_wo_a_case_for(shapes[i].tokens, shapes[i].groups, shapes[i].heads,
+                                               shapes[i].rank, bwt_run_seed() + (uint64_t)_i);
+    c.kind = _i % 2 ? BWT_WO_A_mixed : BWT_WO_A_normal;
+    verify(&c);
+  }
+  bwt_session_close(&session);
+  bwt_rebundle_close(&few);
+  bw_bundle_close(bundle);
+}
+END_TEST
+
+START_TEST(hopper_flags) {
+  static const uint32_t triggers[] = {0, BW_LAUNCH_TRIGGER_ENTRY, BW_LAUNCH_TRIGGER_AFTER_WAIT,
+                                      BW_LAUNCH_TRIGGER_LATE};
+  setenv("EMU_ARCH", "sm_90", 1);
+  open_bundle(NULL);
+  for (uint32_t other = 0; other < 4; other++) {
+    struct bwt_wo_a_case c = small_case(other % 2 ? 9 : 4, 2);
+    c.launch_flags = triggers[_i] | (other & 1 ? BW_LAUNCH_NO_PDL : 0);
+    c.plan_flags = other & 2 ? BW_WO_A_WEIGHTS_AFTER_WAIT : 0;
+    verify(&c);
+  }
   close_bundle();
 }
 END_TEST
@@ -107,10 +179,7 @@ START_TEST(no_tokens) {
 }
 END_TEST
 
-static const struct size {
-  uint32_t tokens, groups, heads, rank;
-  bool always; /* also without BW_FULL */
-} sizes[] = {
+static const struct size sizes[] = {
     {5, 2, 1, 128, true},    {3, 3, 2, 128, true},     {9, 1, 4, 256, true},
     {2, 2, 8, 128, true},    {1, 3, 1, 1024, true},    {4, 2, 2, 256, true},
     {33, 2, 1, 128, true},   {1, 2, 8, 1024, true},    {7, 1, 1, 1024, true},
@@ -270,6 +339,8 @@ int main(void) {
       BWT_LOOP("tokens", token_counts, 1, 129, 120),
       BWT_LOOP("hopper", hopper_token_counts, 0, BWT_COUNT(hopper_tokens), 240),
       BWT_LOOP("hopper", hopper_kinds, 0, BWT_WO_A_KIND_COUNT, 120),
+      BWT_LOOP("hopper", hopper_few_clusters, 0, bwt_full() ? 20 : 1, 240),
+      BWT_LOOP("hopper", hopper_flags, 0, 4, 60),
       BWT_TEST("sizes", no_tokens, 60),
       BWT_LOOP("sizes", groups_and_ranks, 0, BWT_COUNT(sizes), 240),
       BWT_LOOP("sizes", other_cluster_sizes, 0, 12, 120),

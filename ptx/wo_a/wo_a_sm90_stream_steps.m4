@@ -1,0 +1,648 @@
+divert(-1)
+m4_once(<|wo_a_sm90_stream_steps.m4|>)
+// SPDX-License-Identifier: Apache-2.0
+//
+// wo_a on sm_90a: the sizes that are this architecture's own, and the steps of the kernel
+// that occur more than once.
+
+// ---- sizes ----------------------------------------------------------------------------
+
+constant(<|BLOCK|>, 32)                    // elements with one scale
+constant(<|BLOCKS|>, HEAD_DIM / BLOCK)
+constant(<|STAGE_BLOCKS|>, STAGE_K / BLOCK)
+
+// A CTA takes all tokens up to 96, else half of them: shared memory has no room for more.
+constant(<|GRID_Y|>, m4_if(TILES > 3, 2, 1))
+constant(<|TOKENS|>, TILE * TILES / GRID_Y)
+constant(<|GROUPS|>, m4_ceil_div(TOKENS, 8))  // groups of 8 tokens: 8 columns of the product
+constant(<|COLUMNS|>, GROUPS * 8)
+
+// Threads.  Warps 0..7 multiply, 16 weight rows each, as two warpgroups; warps 8..15 add the
+// heads and write.  Before that warp w quantizes block w of 8 tokens at a time.
+constant(<|THREADS|>, 512)
+constant(<|PRODUCT_WARPS|>, 8)
+constant(<|WARP_ROWS|>, 16)
+constant(<|WRITER_THREADS|>, 256)
+constant(<|FIRST_WRITER|>, THREADS - WRITER_THREADS)
+m4_assert(THREADS / 32 == BLOCKS, <|one warp a block|>)
+constant(<|FIRST_ROTARY_WARP|>, (HEAD_DIM - ROPE_DIM) / BLOCK)
+// Up to 24 tokens two CTAs fit on an SM, and so have 64 registers a thread; above one does.
+constant(<|MAX_REGISTERS|>, m4_if(GROUPS > 3, 128, 64))
+// With 9 to 24 tokens the product needs more than 64: the writers give theirs up.
+constant(<|BUFFERS|>, 2)                   // blocks whose A operands are held
+constant(<|LOAD_BLOCKS|>, m4_if(GROUPS == 2 || GROUPS == 3, 4, 2))  // blocks whose weights are loaded ahead
+constant(<|SHIFT_REGISTERS|>, MAX_REGISTERS == 64 && GROUPS > 1)
+constant(<|PRODUCT_REGISTERS|>, 80)
+constant(<|WRITER_REGISTERS|>, 48)
+
+// Groups are loaded a batch at a time, each thread 8 elements of each: a batch is under way
+// while the one before is stored.
+constant(<|BATCHES|>, m4_ceil_div(GROUPS, 4))
+constant(<|BATCH|>, m4_ceil_div(GROUPS, BATCHES))
+constant(<|ROTARY_BATCH|>, m4_if(MAX_REGISTERS > 64, BATCH, 2))  // groups whose cosines are held
+constant(<|LAST_BATCH|>, GROUPS - (BATCHES - 1) * BATCH)  // groups of the last
+
+// Activations, f16, B operand of wgmma: K-major, 128B swizzle.  Each block keeps its order of
+// K from ldmatrix, which gives lane 4g + q bytes 4q..4q+3 and 16+4q..16+4q+3 of the weights:
+// of the two steps of 16 that make a block the first is elements 0..15, in the order 0, 1, 4,
+// 5, 8, 9, 12, 13, 2, 3, ..
+constant(<|X_ROW|>, 128)
+constant(<|X_GROUP|>, 8 * X_ROW)
+constant(<|X_ATOM|>, GROUPS * X_GROUP)
+constant(<|X_ATOMS|>, HEAD_DIM * 2 / X_ROW)
+// Upper word of a descriptor: 1024 bytes from 8 rows to the next, 128B swizzle.
+constant_text(<|DESCRIPTOR_K_MAJOR_128B|>, 0x40000040)
+
+// Split-K.  Column t % 8 of the product is class t % 8 of the tokens; a class belongs to rank
+// class % HEADS, where it has slot class / HEADS.  A thread has whole classes of its rows, one
+// word a group, and sends them as vectors.
+constant(<|CLASSES|>, m4_min(8, TOKENS))
+constant(<|OWNERS|>, m4_min(HEADS, CLASSES))
+constant(<|CLASS_SLOTS|>, m4_ceil_div(CLASSES, HEADS))
+constant(<|VECTOR|>, m4_min(4, m4_power_of_2(GROUPS)))  // words of one st.async
+constant(<|VECTORS|>, m4_ceil_div(GROUPS, VECTOR))
+constant(<|INBOX_VECTOR|>, TILE_N * VECTOR * 4)
+constant(<|INBOX_CLASS|>, VECTORS * INBOX_VECTOR)
+constant(<|INBOX_SENDER|>, CLASS_SLOTS * INBOX_CLASS)
+constant(<|CLASS_BYTES|>, HEADS * INBOX_CLASS)   // that its owner receives
+
+// Writers: one thread a weight row and half of the words of a vector.
+constant(<|WRITER_HALVES|>, m4_if(VECTOR > 1, 2, 1))
+constant(<|WRITER_WORDS|>, VECTOR / WRITER_HALVES)
+
+// Named barriers; 0 is that of all threads, 1 and 2 those of the two warpgroups that multiply.
+constant(<|BARRIER_WRITERS|>, 3)
+
+// ---- how scales are folded -------------------------------------------------------------
+//
+// A weight code times 2^e is an f16 without loss for -15 <= e <= 7, and so is an activation.
+// A row takes e = scale - its largest scale + 7, a token likewise, so that one chain of
+// products runs over the whole head; the two largest scales are applied to the sum.  This
+// needs all scales of a row (and of a token, zero blocks aside) within FOLD_SPAN of the
+// largest, and a token's largest not above FOLD_TOKEN_MAX: then no step leaves f32 unless the
+// result does.  Else the tile takes the long way, block by block.
+constant(<|FOLD_SPAN|>, 21)
+constant(<|FOLD_TOP|>, 7)                  // e of the largest
+constant(<|FOLD_FIELD|>, FOLD_TOP + 15)    // exponent field of that f16
+constant(<|FOLD_TOKEN_MAX|>, 219)          // 2^41, the largest sum, * 2^(219-127-7) < 2^127
+constant(<|LEAST_TOKEN_SCALE|>, 85)        // of an amax of 1e-10
+constant_text(<|F16X2_ONE|>, 0x3c003c00)
+constant_text(<|F32_NAN|>, 0f7FFFFFFF)
+
+// Element J of the chunk in work; element J of the accumulator of group I.
+define(<|V|>, <|v<||>eval($1)|>)
+define(<|ACC|>, <|acc<||>eval(4 * ($1) + $2)|>)
+define(<|EMPTY|>, <|smem+eval(S_EMPTY + 8 * ($1))|>)
+
+// Usage: if_in_batch_begin(I, LABEL) ... if_in_batch_end(I)
+// Around what concerns group I of a batch: the last batch may be shorter.  in: last_batch
+define(<|IN_EVERY_BATCH|>, <|($1 < LAST_BATCH)|>)
+macro(<|if_in_batch_begin|>, 2, <|
+m4_if(IN_EVERY_BATCH($1), <|dnl|>, <|m4_begin(<|batch|>, <|$2|>){
+@last_batch bra.uni $2;|>)|>)
+macro(<|if_in_batch_end|>, 1, <|
+m4_if(IN_EVERY_BATCH($1), <|dnl|>, <|m4_block:m4_end(<|batch|>)
+}|>)|>)
+
+// ---- where we are ---------------------------------------------------------------------
+
+// Usage: place_in_grid(CTA)
+// in: CTA (u32) = %ctaid.x.  out: rank, n_tile (the first), tiles, first_row
+macro(<|place_in_grid|>, 1, <|
+  {
+    .reg .pred single;
+    .reg .b32 clusters, count;
+    place_in_cluster($1)
+    mov.u32 clusters, %nctaid.x;
+m4_if(HEADS > 1, <|dnl
+    div.u32 clusters, clusters, HEADS;  // HEADS
+|>)dnl
+m4_if(GRID_Y > 1, <|dnl
+    // Clusters start in the order of their number: those with the same weights are
+    // neighbours, so that DRAM is read once.
+    {
+      .reg .b32 number;
+      mov.u32 number, %ctaid.y;
+      mad.lo.u32 number, number, clusters, n_tile;
+      and.b32 first_row, number, eval(GRID_Y - 1);
+      shr.u32 n_tile, number, m4_log2(GRID_Y);
+      mul.lo.u32 first_row, first_row, TOKENS;  // TOKENS
+    }
+|>, <|dnl
+    mov.u32 first_row, 0;
+|>)dnl
+    ld.param.u32 count, [n_total];
+    shr.u32 count, count, m4_log2(TILE_N);  // n tiles
+    setp.eq.u32 single, count, clusters;
+    mov.u32 tiles, 1;
+    @single bra.uni tiles_known;
+    mul.lo.u32 n_tile, n_tile, count;
+    add.u32 tiles, n_tile, count;
+    div.u32 n_tile, n_tile, clusters;
+    div.u32 tiles, tiles, clusters;
+    sub.u32 tiles, tiles, n_tile;
+tiles_known:
+  }|>)
+
+// Usage: clear_ranges
+// The range of every token, before any block is known.  in: tid
+macro(<|clear_ranges|>, 0, <|
+{
+  .reg .pred ranges;
+  .reg .b32 at;
+  setp.lt.u32 ranges, tid, COLUMNS;  // COLUMNS
+  mad.lo.u32 at, tid, 8, smem;
+  @ranges st.shared.v2.b32 [at+S_RANGE], {LEAST_TOKEN_SCALE, 255};  // S_RANGE
+}|>)
+
+// Usage: following_tile
+// Steps to the next n tile.  out: n_tile, tiles, parity, later, group; same_group (predicate)
+macro(<|following_tile|>, 0, <|
+sub.u32 tiles, tiles, 1;
+add.u32 n_tile, n_tile, 1;
+xor.b32 parity, parity, 1;
+setp.eq.u32 later, lane, lane;
+group_of_tile(group, tile_in_group)
+setp.ne.u32 same_group, tile_in_group, 0;|>)
+
+// ---- quantizing -----------------------------------------------------------------------
+
+// Usage: ue8m0_by_integers(SCALE, AMAX)
+// in: AMAX (f32) >= 0, or a NaN.  out: SCALE (u32) = AMAX / 448 rounded up to a power of two
+// as ue8m0: the bits of cvt.rp.satfinite.ue8m0x2, which this architecture lacks.  NaN: 255
+macro(<|ue8m0_by_integers|>, 2, <|
+{
+  .reg .pred tiny, not_a_number;
+  .reg .b32 scaled;
+  mul.rn.f32 scaled, $2, F32_ONE_448TH;
+  setp.le.u32 tiny, scaled, 0x00400000;  // 2^-127 and less
+  setp.nan.f32 not_a_number, scaled, scaled;
+  add.u32 $1, scaled, 0x007fffff;
+  shr.u32 $1, $1, 23;  // the exponent, one more if a fraction follows
+  min.u32 $1, $1, 254;
+  selp.b32 $1, 0, $1, tiny;
+  selp.b32 $1, 255, $1, not_a_number;
+}|>)
+
+// Usage: ue8m0_of_normal(SCALE, AMAX)
+// The same for an AMAX of at least 1e-10, not NaN.
+macro(<|ue8m0_of_normal|>, 2, <|
+{
+  .reg .b32 scaled;
+  mul.rn.f32 scaled, $2, F32_ONE_448TH;
+  add.u32 $1, scaled, 0x007fffff;
+  shr.u32 $1, $1, 23;
+  min.u32 $1, $1, 254;
+}|>)
+
+// Usage: f16x2_of_e4m3x4(LOW, HIGH, WORD)
+// out: LOW, HIGH = f16 of bytes 0, 1 and 2, 3 of WORD; exact, NaN stays NaN
+macro(<|f16x2_of_e4m3x4|>, 3, <|
+{
+  .reg .b16 low, high;
+  mov.b32 {low, high}, $3;
+  cvt.rn.f16x2.e4m3x2 $1, low;
+  cvt.rn.f16x2.e4m3x2 $2, high;
+}|>)
+
+// Usage: load_positions(I)
+// in: x_row.  out: position(I), of our token of group I of the batch
+macro(<|load_positions|>, 1, <|
+{
+  .reg .b32 token;
+  .reg .b64 address;
+  add.u32 token, x_row, eval(8 * ($1));
+  min.u32 token, token, last_row;
+  mad.wide.u32 address, token, 8, position_from;
+  ld.global.b32 position$1, [address];  // the low word: 2^32 rows of rope would be 1 TB
+}|>)
+
+// Usage: load_chunk(I)
+// in: x_row.  out: c(4I) .. c(4I + 3), our 8 elements of group I of the batch
+macro(<|load_chunk|>, 1, <|
+{
+  .reg .b32 token;
+  .reg .b64 address;
+  add.u32 token, x_row, eval(8 * ($1));
+  min.u32 token, token, last_row;
+  cvt.u64.u32 address, token;
+  mad.lo.u64 address, address, x_stride, x_from;
+  ld.global.v4.b32 {m4_list(<|J|>, 4 * $1, 4 * $1 + 3, <|c<||>J|>)}, [address];
+}|>)
+
+// Usage: load_batch
+// The loads of a batch, all issued before any is waited for.
+macro(<|load_batch|>, 0, <|
+warps_begin(positions_requested, rotary)
+m4_for(<|I|>, 0, BATCH - 1, <|
+load_positions(I)
+|>)dnl
+warps_end
+m4_for(<|I|>, 0, BATCH - 1, <|
+load_chunk(I)
+|>)dnl|>)
+
+// Usage: load_rope(I, FIRST)
+// in: position(I).  out: cosines and sines of our four pairs, number I - FIRST of those held
+macro(<|load_rope|>, 2, <|
+{
+  .reg .b64 address;
+  mad.wide.u32 address, position$1, eval(4 * ROPE_DIM), rope_from;  // bytes of a row
+  ld.global.v4.f32 {m4_list(<|J|>, 0, 3, <|cosine<||>eval(4 * ($1 - $2) + J)|>)}, [address];
+  ld.global.v4.f32 {m4_list(<|J|>, 0, 3, <|sine<||>eval(4 * ($1 - $2) + J)|>)}, [address+eval(2 * ROPE_DIM)];
+}|>)
+
+// Usage: widen_chunk(I)
+// out: v0 .. v7, f32, of group I of the batch
+macro(<|widen_chunk|>, 1, <|
+m4_for(<|J|>, 0, 3, <|
+widen_bf16x2(V(2 * J), V(2 * J + 1), c<||>eval(4 * $1 + J))
+|>)dnl|>)
+
+// Usage: encode_chunk(I)
+// in: v0 .. v7.  out: code(2I), code(2I + 1), e4m3; scale(I), ue8m0 of the block.  Adds the
+// scale to the range of its token, unless the block is zero.
+macro(<|encode_chunk|>, 1, <|
+{
+  .reg .pred counts;
+  .reg .b32 inverse;
+  .reg .f32 amax, size, other;
+  abs.f32 amax, v0;
+m4_for(<|J|>, 1, 7, <|
+  abs.f32 size, V(J);
+  max.f32 amax, amax, size;  // a NaN loses, here and below
+|>)dnl
+  shfl.sync.bfly.b32 other, amax, 1, 0x1f, 0xffffffff;
+  max.f32 amax, amax, other;
+  shfl.sync.bfly.b32 other, amax, 2, 0x1f, 0xffffffff;
+  max.f32 amax, amax, other;
+  setp.neu.and.f32 counts, amax, F32_ZERO, first_of_4;
+  max.f32 amax, amax, F32_AMAX_FLOOR;
+  ue8m0_of_normal(scale$1, amax)
+  @counts red.shared.max.u32 [range_at+eval(S_RANGE + 64 * $1)], scale$1;  // S_RANGE
+  @counts red.shared.min.u32 [range_at+eval(S_RANGE + 64 * $1 + 4)], scale$1;
+  sub.u32 inverse, 254, scale$1;
+  shl.b32 inverse, inverse, 23;
+m4_for(<|J|>, 0, 7, <|
+  mul.rn.f32 V(J), V(J), inverse;
+|>)dnl
+  e4m3x4(code<||>eval(2 * $1), v0, v1, v2, v3)
+  e4m3x4(code<||>eval(2 * $1 + 1), v4, v5, v6, v7)
+}|>)
+
+// Usage: store_chunk(I)
+// in: code, scale; the range of the token is complete.  Stores the codes as f16, folded if the
+// token allows it, and what the product is to be multiplied by for this block.
+macro(<|store_chunk|>, 1, <|
+{
+  .reg .pred folds;
+  .reg .b32 top, bottom, factor, applied, h<4>;
+  ld.shared.v2.b32 {top, bottom}, [range_at+eval(S_RANGE + 64 * $1)];  // S_RANGE
+  sub.s32 bottom, top, bottom;
+  setp.le.s32 folds, bottom, FOLD_SPAN;  // FOLD_SPAN
+  setp.le.and.u32 folds, top, FOLD_TOKEN_MAX, folds;  // FOLD_TOKEN_MAX
+  sub.s32 factor, scale$1, top;
+  add.s32 factor, factor, FOLD_FIELD;  // FOLD_FIELD
+  max.s32 factor, factor, 1;  // zero blocks
+  mul.lo.u32 factor, factor, m4_hex(0x04000400);
+  selp.b32 factor, factor, F16X2_ONE, folds;
+  sub.u32 applied, top, FOLD_TOP;  // FOLD_TOP
+  selp.b32 applied, applied, scale$1, folds;
+  @!folds mov.b32 unfolded, 1;
+  f16x2_of_e4m3x4(h0, h1, code<||>eval(2 * $1))
+  f16x2_of_e4m3x4(h2, h3, code<||>eval(2 * $1 + 1))
+m4_for(<|J|>, 0, 3, <|
+  mul.rn.f16x2 h<||>J, h<||>J, factor;
+|>)dnl
+  st.shared.v2.b32 [x_to+eval(S_X + $1 * X_GROUP)], {h0, h2};  // S_X
+  st.shared.v2.b32 [x_to_next+eval(S_X + $1 * X_GROUP)], {h1, h3};
+  @first_of_4 st.shared.b8 [scale_to+eval(S_X_SCALES + 8 * BLOCKS * $1)], applied;  // S_X_SCALES
+}|>)
+
+// ---- scales of the weights -------------------------------------------------------------
+
+// Usage: row_of_lane(ROW)
+// out: ROW (u32), the first weight row that lane 4g + q has in a product: row g of its warp's
+macro(<|row_of_lane|>, 1, <|
+shr.u32 $1, lane, 2;
+mad.lo.u32 $1, warp, WARP_ROWS, $1;|>)
+
+// Usage: load_row_scales(WORDS, ADDRESS, OFFSET)
+// out: WORDS0 .. WORDS3, the scale words of the row at ADDRESS + OFFSET
+macro(<|load_row_scales|>, 3, <|
+m4_for(<|STAGE|>, 0, STAGES - 1, <|
+ld.shared.b32 $1<||>STAGE, [$2+eval($3 + STAGE * SCALE_STAGE)];
+|>)dnl|>)
+
+// Usage: read_row_scales
+// out: scales_a, scales_b, of the rows of this lane, once they are in.  in: parity
+macro(<|read_row_scales|>, 0, <|
+{
+  .reg .b32 at;
+  row_of_lane(at)
+  mad.lo.u32 at, at, 4, smem;
+  mbarrier_wait(AT(S_SCALES_LOADED), parity)
+  load_row_scales(scales_a, at, S_W_SCALES)
+  load_row_scales(scales_b, at, S_W_SCALES + 32)
+}|>)
+
+// Usage: inspect_row(TOP, FOLD, EXTREME, WORDS)
+// in: WORDS0 .. WORDS3, 16 scales.  out: TOP, the largest; FOLD, what to add to a word so that
+// its bytes become exponent fields; EXTREME (predicate, or-ed to): this cannot be, or a NaN
+macro(<|inspect_row|>, 4, <|
+{
+  .reg .b32 even, odd, part, all, span;
+  and.b32 even, $4<||>0, 0x00ff00ff;
+  shr.u32 odd, $4<||>0, 8;
+  and.b32 odd, odd, 0x00ff00ff;
+m4_for(<|STAGE|>, 1, STAGES - 1, <|
+  and.b32 part, $4<||>STAGE, 0x00ff00ff;
+  max.u16x2 even, even, part;
+  shr.u32 part, $4<||>STAGE, 8;
+  and.b32 part, part, 0x00ff00ff;
+  max.u16x2 odd, odd, part;
+|>)dnl
+  max.u16x2 even, even, odd;
+  shr.u32 odd, even, 16;
+  and.b32 even, even, 0xffff;
+  max.u32 $1, even, odd;
+  mul.lo.u32 all, $1, 0x01010101;
+  mov.b32 span, 0;
+m4_for(<|STAGE|>, 0, STAGES - 1, <|
+  sub.u32 part, all, $4<||>STAGE;  // how far each is below the largest
+  or.b32 span, span, part;
+  and.b32 part, part, 0x7f7f7f7f;
+  add.u32 part, part, m4_hex((127 - FOLD_SPAN) * 0x01010101);  // bit 7: beyond FOLD_SPAN
+  or.b32 span, span, part;
+|>)dnl
+  and.b32 span, span, 0x80808080;
+  setp.ne.or.u32 $3, span, 0, $3;
+  setp.eq.or.u32 $3, $1, 255, $3;
+  sub.u32 $2, m4_hex(FOLD_FIELD * 0x01010101), all;
+}|>)
+
+// Usage: f32_of_folded_top(SCALE, TOP)
+// out: SCALE (b32) = the f32 2^(TOP - 127 - FOLD_TOP), TOP <= 254; below 2^-126 a denormal
+macro(<|f32_of_folded_top|>, 2, <|
+{
+  .reg .pred normal;
+  .reg .b32 field, bit;
+  setp.gt.u32 normal, $2, FOLD_TOP;  // FOLD_TOP
+  sub.u32 field, $2, FOLD_TOP;
+  shl.b32 field, field, 23;
+  add.u32 bit, $2, eval(149 - 127 - FOLD_TOP);
+  shl.b32 bit, 1, bit;
+  selp.b32 $1, field, bit, normal;
+}|>)
+
+// ---- the product ----------------------------------------------------------------------
+
+// Usage: load_block(FIRST, ADDRESS, OFFSET)
+// out: w(FIRST) .. w(FIRST + 3), the 16 rows of this warp of one block, from ADDRESS + OFFSET
+macro(<|load_block|>, 3, <|
+ldmatrix.sync.aligned.m8n8.x4.shared.b16 {m4_list(<|J|>, $1, $1 + 3, <|w<||>J|>)}, [$2+eval($3)];|>)
+
+// Usage: widen_block(A, W)
+// out: a(A) .. a(A + 7), the A operands (f16) of a block for two wgmma, of w(W) .. w(W + 3);
+// even ones of row g, odd ones of row g + 8
+macro(<|widen_block|>, 2, <|
+f16x2_of_e4m3x4(a<||>eval($1), a<||>eval($1 + 2), w<||>eval($2))
+f16x2_of_e4m3x4(a<||>eval($1 + 1), a<||>eval($1 + 3), w<||>eval($2 + 1))
+f16x2_of_e4m3x4(a<||>eval($1 + 4), a<||>eval($1 + 6), w<||>eval($2 + 2))
+f16x2_of_e4m3x4(a<||>eval($1 + 5), a<||>eval($1 + 7), w<||>eval($2 + 3))|>)
+
+// Usage: fold_rows(A, STEP)
+// a(A) .. a(A + 7) times the scales of their rows.  in: fields_a, fields_b, exponent fields << 2,
+// a byte a block
+macro(<|fold_rows|>, 2, <|
+{
+  .reg .b32 row_a, row_b;
+  prmt.b32 row_a, fields_a, 0, m4_hex(0x0404 + $2 * 0x1010);  // bytes 0, field, 0, field
+  prmt.b32 row_b, fields_b, 0, m4_hex(0x0404 + $2 * 0x1010);
+m4_for(<|J|>, 0, 7, <|
+  mul.rn.f16x2 a<||>eval($1 + J), a<||>eval($1 + J), m4_if(J % 2, row_b, row_a);
+|>)dnl
+}|>)
+
+// Usage: wgmma_f16(D, A, FIRST, N8, LOW, ACCUMULATE)
+// D0 .. = A(FIRST) .. A(FIRST + 3) * B (+ D): N8 groups of 8 columns, from descriptor low word
+// LOW on
+macro(<|wgmma_f16|>, 6, <|
+{
+  .reg .b64 b;
+  mov.b64 b, {$5, DESCRIPTOR_K_MAJOR_128B};
+  wgmma.mma_async.sync.aligned.m64n<||>eval(8 * ($4))k16.f32.f16.f16 {m4_list(<|J|>, 0, 4 * ($4) - 1, <|$1<||>J|>)}, {m4_list(<|J|>, $3, $3 + 3, <|$2<||>J|>)}, b, $6, 1, 1, 0;
+}|>)
+
+// Usage: fold_and_multiply(STAGE, STEP)
+// Starts acc += A * B of block STEP of the stage, a group of its own; its weights are in w(4 STEP)
+// .., its operands take one of BUFFERS places in a, which the block BUFFERS before has used.
+// in: fields_a, fields_b; x_start
+macro(<|fold_and_multiply|>, 2, <|
+m4_fold_and_multiply($2, eval($1 * STAGE_BLOCKS + $2), eval(($1 * STAGE_BLOCKS + $2) % BUFFERS * 8))|>)
+define(<|m4_fold_and_multiply|>, <|dnl
+m4_if($2 >= BUFFERS, <|dnl
+wgmma.wait_group.sync.aligned eval(BUFFERS - 1);
+|>)dnl
+widen_block($3, eval(4 * $1))
+fold_rows($3, $1)
+wgmma.fence.sync.aligned;
+{
+  .reg .b32 low;
+  add.u32 low, x_start, eval($2 / 2 * X_ATOM / 16 + $2 % 2 * 64 / 16);
+  wgmma_f16(acc, a, $3, GROUPS, low, m4_if($2 > 0, 1, 0))
+  add.u32 low, low, 2;  // 32 bytes
+  wgmma_f16(acc, a, eval($3 + 4), GROUPS, low, 1)
+}
+wgmma.commit_group.sync.aligned;|>)
+
+// Usage: release_stage(EMPTY)
+// This warp has read the stage whose mbarrier is at EMPTY.  in: lane0
+macro(<|release_stage|>, 1, <|
+bar.warp.sync 0xffffffff;
+@lane0 mbarrier.arrive.shared::cta.b64 _, [$1];|>)
+
+// Usage: refill_stages(FIRST, LAST)
+// Requests these stages of the next n tile, with the first stage its scales too, when all
+// warps have released them.  in: more, leader, parity, n_tile, rank
+macro(<|refill_stages|>, 2, <|
+{
+warps_begin(refilled, more)
+only_begin(requested, leader)
+{
+  .reg .b64 map;
+  .reg .b32 row_of_w, k, next;
+  tensor_map_address(map, w_map)
+  shl.b32 row_of_w, n_tile, m4_log2(TILE_N);  // n_tile * TILE_N
+  add.u32 row_of_w, row_of_w, TILE_N;  // TILE_N
+  shl.b32 k, rank, m4_log2(HEAD_DIM);  // rank * HEAD_DIM
+  add.u32 k, k, eval(($1) * STAGE_K);
+m4_for(<|STAGE|>, $1, $2, <|
+  mbarrier_wait(EMPTY(STAGE), parity)
+  mbarrier_arrive_expect(LOADED(STAGE), W_STAGE)
+  tma_load_2d(AT(S_W + STAGE * W_STAGE), map, k, row_of_w, LOADED(STAGE))
+m4_if(STAGE == 0, <|dnl
+  {
+    // Its place in the group, anew: registers are scarce.
+    .reg .b32 group, tile_in_group, per_group;
+    ld.param.u32 per_group, [tiles_per_group];
+    add.u32 next, n_tile, 1;
+    div.u32 group, next, per_group;
+    mul.lo.u32 tile_in_group, group, per_group;
+    sub.u32 tile_in_group, next, tile_in_group;  // next % per_group
+    request_scales_of(tile_in_group)
+  }
+|>)dnl
+m4_if(STAGE < $2, <|dnl
+  add.u32 k, k, STAGE_K;  // STAGE_K
+|>)dnl
+|>)dnl
+}
+only_end
+warps_end
+}|>)
+
+// Usage: request_scales_of(TILE)               thread
+// The scale words of n tile TILE (u32) of the group, of our head.  in: group, rank
+macro(<|request_scales_of|>, 1, <|
+{
+  .reg .b64 map;
+  .reg .b32 row, word;
+  tensor_map_address(map, ws_map)
+  shl.b32 row, $1, m4_log2(TILE_N);  // TILE * TILE_N
+  shl.b32 word, rank, m4_log2(STAGES);  // rank * STAGES
+  mbarrier_arrive_expect(AT(S_SCALES_LOADED), eval(STAGES * SCALE_STAGE))
+  tma_load_3d(AT(S_W_SCALES), map, row, word, group, AT(S_SCALES_LOADED))
+}|>)
+
+// Usage: trigger_after_last_tile
+// The late place of the trigger: nothing is left to load.  in: more, leader
+macro(<|trigger_after_last_tile|>, 0, <|
+{
+  .reg .pred triggers;
+  .reg .b32 trigger;
+  ld.param.u32 trigger, [flags];
+  and.b32 trigger, trigger, FLAG_TRIGGER;  // FLAG_TRIGGER
+  not.pred triggers, more;
+  and.pred triggers, triggers, leader;
+  setp.eq.and.u32 triggers, trigger, 0, triggers;
+  pdl_trigger_if(triggers)
+}|>)
+
+// Usage: add_scaled_evenly(SUM, VALUE, ROW, TOKEN)
+// SUM += VALUE * 2^(ROW - 127) * 2^(TOKEN - 127), as two factors that share the exponent evenly,
+// so that neither step leaves f32 unless the result does.  TOKEN is at least 78
+macro(<|add_scaled_evenly|>, 4, <|
+{
+  .reg .b32 exponent, factor;
+  .reg .f32 value;
+  add.u32 exponent, $3, $4;
+  shr.u32 factor, exponent, 1;
+  sub.u32 exponent, exponent, factor;
+  shl.b32 factor, factor, 23;
+  shl.b32 exponent, exponent, 23;
+  mul.rn.f32 value, $2, factor;
+  fma.rn.f32 $1, value, exponent, $1;
+}|>)
+
+// ---- split-K --------------------------------------------------------------------------
+
+// Usage: expect_classes                          thread
+// What the inbox will hold: the classes of this rank, from each head.
+macro(<|expect_classes|>, 0, <|
+m4_if(CLASSES % HEADS == 0, <|dnl
+mbarrier_arrive_expect(AT(S_REDUCED), eval(CLASSES / HEADS * CLASS_BYTES))
+|>, <|dnl
+{
+  .reg .pred owns_one_more;
+  .reg .b32 bytes;
+  setp.lt.u32 owns_one_more, rank, eval(CLASSES % HEADS);  // CLASSES % HEADS
+  selp.b32 bytes, eval(CLASS_SLOTS * CLASS_BYTES), eval((CLASS_SLOTS - 1) * CLASS_BYTES), owns_one_more;
+  mbarrier_arrive_expect(AT(S_REDUCED), bytes)
+}
+|>)dnl|>)
+
+// Usage: send_class(ODD)
+// Both rows of class 2q + ODD to its owner.  Words past the groups repeat the last.
+// in: acc, in_four, inbox = our inbox of this sender at row g
+macro(<|send_class|>, 1, <|
+{
+  .reg .pred sends;
+  .reg .b32 class, owner, slot, to, to_reduced;
+  mad.lo.u32 class, in_four, 2, $1;
+m4_if(CLASSES < 8, <|dnl
+  setp.lt.u32 sends, class, CLASSES;  // CLASSES
+  only_begin(sent, sends)
+|>)dnl
+m4_if(HEADS == 8, <|dnl
+  mov.u32 owner, class;
+  mov.u32 to, inbox;
+|>, HEADS == 1, <|dnl
+  mad.lo.u32 to, class, INBOX_CLASS, inbox;  // INBOX_CLASS
+|>, <|dnl
+  rem.u32 owner, class, HEADS;
+  div.u32 slot, class, HEADS;
+  mad.lo.u32 to, slot, INBOX_CLASS, inbox;  // INBOX_CLASS
+|>)dnl
+m4_if(HEADS > 1, <|dnl
+  peer_address(to, to, owner)
+  add.u32 to_reduced, smem, S_REDUCED;  // S_REDUCED
+  peer_address(to_reduced, to_reduced, owner)
+|>)dnl
+m4_for(<|PART|>, 0, VECTORS - 1, <|
+m4_for(<|HALF|>, 0, 1, <|
+m4_if(HEADS > 1, <|dnl
+  send_words(to, eval(S_INBOX + PART * INBOX_VECTOR + HALF * 8 * VECTOR * 4), to_reduced, m4_list(<|J|>, PART * VECTOR, PART * VECTOR + VECTOR - 1, <|ACC(m4_min(J, GROUPS - 1), 2 * HALF + $1)|>))
+|>, <|dnl
+  st.shared<||>m4_if(VECTOR > 1, <|.v|>VECTOR).f32 [to+eval(S_INBOX + PART * INBOX_VECTOR + HALF * 8 * VECTOR * 4)], m4_if(VECTOR > 1, <|{m4_list(<|J|>, PART * VECTOR, PART * VECTOR + VECTOR - 1, <|ACC(m4_min(J, GROUPS - 1), 2 * HALF + $1)|>)}|>, <|ACC(0, 2 * HALF + $1)|>);
+|>)dnl
+|>)dnl
+|>)dnl
+m4_if(CLASSES < 8, <|dnl
+  only_end
+|>)dnl
+}|>)
+
+// ---- outputs --------------------------------------------------------------------------
+
+// Usage: store_output(SUM, OFFSET)
+// in: SUM (f32), output row n_row of the tile, of token out_row + OFFSET (constant).  Quantizes
+// the 32 outputs of a warp with one scale, if the token exists.
+// in: q_to, qs_tile, out_row, end, n, quarter, lane0_writes
+macro(<|store_output|>, 2, <|
+{
+  .reg .pred live;
+  .reg .b32 row;
+  add.u32 row, out_row, $2;
+  setp.lt.u32 live, row, end;
+  warps_begin(stored, live)
+  .reg .pred not_a_number;
+  .reg .b32 y, key, scale, inverse, qs_offset, qs_high;
+  .reg .b16 code;
+  .reg .b64 to, qs_to;
+  round_to_bf16(y, $1)
+  setp.nan.f32 not_a_number, y, y;
+  and.b32 key, y, 0x7fffffff;
+  selp.b32 key, 0xffffffff, key, not_a_number;  // -1: a NaN loses
+  redux.sync.max.s32 key, key, 0xffffffff;  // of floats >= 0, as integers
+  ue8m0_by_integers(scale, key)
+  setp.eq.u32 not_a_number, scale, 0;
+  sub.u32 inverse, 254, scale;
+  shl.b32 inverse, inverse, 23;
+  selp.b32 inverse, 0, inverse, not_a_number;
+  mul.rn.f32 y, y, inverse;
+  e4m3(code, y)
+  mad.wide.u32 to, row, n, q_to;
+  st.global.b8 [to], code;
+  // scale of (token t, column n) at t % 32 * 16 + t / 32 * 4 + n % 128 / 32
+  and.b32 qs_offset, row, 31;
+  shr.u32 qs_high, row, 5;
+  mad.lo.u32 qs_offset, qs_offset, 16, quarter;
+  mad.lo.u32 qs_offset, qs_high, 4, qs_offset;
+  cvt.u64.u32 qs_to, qs_offset;
+  add.u64 qs_to, qs_to, qs_tile;
+  @lane0_writes st.global.b8 [qs_to], scale;
+  warps_end
+}|>)
+
+divert(0)dnl
