@@ -48,7 +48,7 @@ static bool close(const struct kernel_file *k, double x, double a, double b, int
     return isnan(a) && isnan(b);
   if (isinf(a) || isinf(b) || (a == 0 && b == 0))
     return a == b && signbit(a) == signbit(b);
-  double unit = unit_of(b, mbits, least), bits = ldexp(1, 0), bound;
+  double unit = unit_of(b, mbits, least), bits, bound;
   const char *how = k->approx;
   if (strcmp(how, "ulp") == 0 || strncmp(how, "div", 3) == 0) {
     bound = (k->approx_bits + 1) * unit;

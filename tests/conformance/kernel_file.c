@@ -15,6 +15,13 @@ static const char *wrong(const char *path, const char *line) {
   return problem;
 }
 
+void *kernel_grow(void *old, size_t size) {
+  void *grown = realloc(old, size);
+  if (!grown)
+    abort();
+  return grown;
+}
+
 static char *read_file(const char *path, size_t *size) {
   FILE *f = fopen(path, "rb");
   if (!f)
@@ -23,7 +30,7 @@ static char *read_file(const char *path, size_t *size) {
   size_t n = 0, room = 0, got;
   do {
     if (room - n < 65536)
-      text = realloc(text, (room += 131072) + 1);
+      text = kernel_grow(text, (room += 131072) + 1);
     got = fread(text + n, 1, room - n, f);
     n += got;
   } while (got > 0);

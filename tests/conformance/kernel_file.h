@@ -40,6 +40,9 @@ struct kernel_file {
   unsigned tensors;
 };
 
+/* realloc that ends the program where there is no memory. */
+void *kernel_grow(void *old, size_t size);
+
 /* Reads folder/name.ptx; the //@ lines from `notes` instead, if that names a file.
  * NULL on success, else what is wrong (a static text). */
 const char *kernel_read(const char *ptx, const char *notes, struct kernel_file *k);

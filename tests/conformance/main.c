@@ -53,7 +53,7 @@ static size_t npaths;
 
 static void add_path(const char *ptx, const char *notes) {
   if ((npaths & (npaths - 1)) == 0)
-    paths = realloc(paths, (npaths ? 2 * npaths : 1) * sizeof *paths);
+    paths = kernel_grow(paths, (npaths ? 2 * npaths : 1) * sizeof *paths);
   struct path *p = &paths[npaths++];
   snprintf(p->ptx, sizeof p->ptx, "%s", ptx);
   snprintf(p->notes, sizeof p->notes, "%s", notes ? notes : "");

@@ -141,27 +141,28 @@ static uint64_t low(unsigned bits) {
 static uint64_t random_float(const struct pool *p, unsigned operand, uint64_t thread) {
   uint64_t h = pool_random(operand, thread), g = pool_mix(h);
   unsigned mbits = p->bits - p->ebits - 1;
-  uint64_t bias = (1ull << (p->ebits - 1)) - 1, sign = (g >> 63) << (p->bits - 1);
+  uint64_t bias = (1ull << (p->ebits - 1)) - 1, sign = (g >> 63) << ((p->bits - 1) & 63);
   uint64_t man = h & low(mbits);
   switch (g & 3) {
   case 0: /* any bits */
     return h & low(p->bits);
   case 1: /* near one */
-    return sign | (bias + (g >> 8) % 17 - 8) << mbits | man;
+    return sign | (bias + (g >> 8) % 17 - 8) << (mbits & 63) | man;
   case 2: { /* a tie of a narrower format, or just beside it */
     unsigned cut = (unsigned)((g >> 8) % mbits);
     uint64_t half = 1ull << cut;
     man = (man & ~low(cut + 1)) | half;
     man += (g >> 16) % 3 - 1;
-    return sign | (bias + (g >> 24) % 41 - 20) << mbits | (man & low(mbits));
+    return sign | (bias + (g >> 24) % 41 - 20) << (mbits & 63) | (man & low(mbits));
   }
   default: /* close to the first operand's magnitude */
     if (operand > 0) {
       uint64_t first = pool_random(0, thread), f = pool_mix(first);
       if ((f & 3) == 1)
-        return sign | (bias + (f >> 8) % 17 - 8) << mbits | ((first ^ (g >> 40 & 7)) & low(mbits));
+        return sign | (bias + (f >> 8) % 17 - 8) << (mbits & 63) |
+               ((first ^ (g >> 40 & 7)) & low(mbits));
     }
-    return sign | (bias + (g >> 8) % 5) << mbits | (man & ~low(mbits / 2));
+    return sign | (bias + (g >> 8) % 5) << (mbits & 63) | (man & ~low(mbits / 2));
   }
 }
 
@@ -178,7 +179,7 @@ static uint64_t random_value(const struct pool *p, unsigned operand, uint64_t th
 static uint64_t corner_value(const struct pool *p, uint64_t index) {
   uint64_t v = p->corner[index % p->corners] & low(p->bits);
   if (p->two)
-    v |= (p->corner[(index * 7 + 3) % p->corners] & low(p->bits)) << p->bits;
+    v |= (p->corner[(index * 7 + 3) % p->corners] & low(p->bits)) << (p->bits & 63);
   return v;
 }
 
@@ -192,7 +193,7 @@ static uint64_t value(const struct pool *p, unsigned operand, unsigned operands,
     return corner_value(p, pool_random(operand + 16, thread) >> 20);
   uint64_t v = random_value(p, operand, thread);
   if (p->two)
-    v |= random_value(p, operand + 32, thread) << p->bits;
+    v |= random_value(p, operand + 32, thread) << (p->bits & 63);
   return v & low(p->two ? 2 * p->bits : p->bits);
 }
 

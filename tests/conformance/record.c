@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conformance/kernel_file.h"
 #include "conformance/pool.h"
 
 static char problem[256];
@@ -20,7 +21,7 @@ uint64_t record_hash(const uint64_t *words, uint64_t threads) {
 
 static struct entry *add(struct record *r) {
   if ((r->entries & (r->entries - 1)) == 0)
-    r->entry = realloc(r->entry, (r->entries ? 2 * r->entries : 1) * sizeof *r->entry);
+    r->entry = kernel_grow(r->entry, (r->entries ? 2 * r->entries : 1) * sizeof *r->entry);
   struct entry *e = &r->entry[r->entries++];
   memset(e, 0, sizeof *e);
   return e;
@@ -42,8 +43,10 @@ static bool read_line(char *line, struct record *r) {
     for (unsigned v = 0; v < e.results; v++) {
       char *end;
       e.hash[v] = strtoull(s, &end, 16);
-      if (end == s)
+      if (end == s) {
+        free(e.hash);
         return false;
+      }
       s = end;
     }
   }

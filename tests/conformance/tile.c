@@ -84,7 +84,7 @@ bool tile_fill(const char *kind, unsigned operand, uint64_t threads, unsigned ti
     uint64_t word = 0;
     for (unsigned j = 0; j < e->count; j++)
       word |= (uint64_t)draw(e, mode, pool_random(64 + operand * 4 + j, i), *kind == 'c')
-              << (j * e->bits);
+              << (j * e->bits & 63);
     values[i] = word;
   }
   return true;
