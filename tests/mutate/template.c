@@ -63,7 +63,9 @@ bool bwm_template_line(const struct bwm_kernel *k, uint32_t line, char *place, s
 const char *bwm_template(const struct bwm_kernel *k) {
   switch (k->family) {
   case BWM_WO_A:
-    return strcmp(k->arch, "sm_90a") == 0 ? "wo_a_sm90" : "wo_a_sm100";
+    if (strcmp(k->arch, "sm_90a") != 0)
+      return "wo_a_sm100";
+    return k->tokens > 4 ? "wo_a_sm90_stream" : "wo_a_sm90";
   case BWM_UP_PROJ:
     return "up_proj";
   default:
