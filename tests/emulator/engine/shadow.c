@@ -88,7 +88,7 @@ static void merge_readers(struct line *l, uint32_t grid) {
 }
 
 /* What the new access makes of an old entry; false: the entry goes. */
-static bool outlives(struct entry *old, const struct entry *e) {
+static bool outlives(const struct observer *w, struct entry *old, const struct entry *e) {
   uint64_t common = old->mask & e->mask;
   if (!common)
     return true;
@@ -96,7 +96,15 @@ static bool outlives(struct entry *old, const struct entry *e) {
     old->mask &= ~e->mask; /* who knows the new one knows the old one */
     return old->mask != 0;
   }
-  if (old->flags & ENTRY_write || !same_agent(old, e) || (e->flags ^ old->flags) & ~ENTRY_early)
+  if (old->flags & ENTRY_write)
+    return true;
+  /* A read of a grid that this reader knows as a whole: who knows this read knows that one. */
+  const struct world *known = w->view ? w->view->k[KIND_generic]->world : w->world;
+  if (old->grid != e->grid && world_knows(known, grid_record(old->grid))) {
+    old->mask &= ~e->mask;
+    return old->mask != 0;
+  }
+  if (!same_agent(old, e) || (e->flags ^ old->flags) & ~ENTRY_early)
     return true;
   if (e->flags & ENTRY_slot) {
     if (old->epoch <= e->epoch)
@@ -152,7 +160,7 @@ static bool line_access(struct line **l, struct observer *w, const struct entry 
   }
   uint16_t n = 0;
   for (uint32_t i = 0; i < (*l)->n; i++)
-    if (outlives(&(*l)->at[i], e))
+    if (outlives(w, &(*l)->at[i], e))
       (*l)->at[n++] = (*l)->at[i];
   (*l)->n = n;
   for (uint32_t i = 0; i < n; i++)
