@@ -30,6 +30,7 @@ struct wgmma_warp {
   uint32_t room, in_flight;
   struct accumulator *acc;
   bool dead;
+  bool fenced; /* by wgmma.fence, since the warp last waited for results */
 };
 
 struct wgmma {
@@ -259,6 +260,10 @@ static enum step exec_wgmma(struct warp *w, const struct insn *I, uint32_t lanes
       !require_defined(w, I, &o[3], lane, "predicate"))
     return STEP_fault;
   p.accumulate = opd_get(w, &o[3], lane) & 1;
+  if (!s->fenced && fault(&p.a, CHECK_race, "wgmma-fence",
+                          "no wgmma.fence since the warp started or last waited: nothing orders "
+                          "its accesses to the registers of accumulator and A before this"))
+    return STEP_fault;
   p.acc = accumulator_of(w, s, &o[0], (unsigned)I->mod[0] << 16 | I->type[0]);
   struct wgmma *x = unit_alloc(sizeof *x);
   *x = p;
@@ -279,7 +284,8 @@ static enum step exec_wgmma(struct warp *w, const struct insn *I, uint32_t lanes
  */
 
 static enum step exec_fence(struct warp *w, const struct insn *I, uint32_t lanes) {
-  (void)w, (void)I, (void)lanes; /* register accesses before it are complete already */
+  (void)I, (void)lanes;
+  state_of(w)->fenced = true;
   return STEP_next;
 }
 
@@ -328,6 +334,8 @@ static enum step exec_wait(struct warp *w, const struct insn *I, uint32_t lanes)
   }
   order_pipe_known(w, lanes, PIPE_wgmma, s->open > wait.arg ? s->open - wait.arg : 0);
   deliver(w, s, wait.arg);
+  if (!wait.arg) /* what follows touches the registers */
+    s->fenced = false;
   return STEP_next;
 }
 
