@@ -100,22 +100,25 @@ def memory():
     k.result("", "%e64", 64)
     k = Kernel("st.async.global", "asynchronous store", "st.async.release to global memory",
                inputs="b64 b64", grid=1, regs=".u64 %a", target=T,
-               directives=["definition", "unordered nothing but the grid's end waits for the store"])
-    # A word for each: the store may come at any time until the grid ends.
+               directives=["definition"])
+    # A word for each.  Nothing but its value says that the store has come: each thread polls.
+    polls = 0
     k("mul.wide.u32 %t0, %i, 64;", "add.u64 %a, %scratch, %t0;")
     for t in ("b32", "u64", "f32"):
         for scope in ("gpu", "sys"):
-            k.note(f"st.async.release.{scope}.global.{t}, then a kernel's end")
+            k.note(f"st.async.release.{scope}.global.{t}, polled for")
             w = t[1:]
+            polls += 1
             k("st.global.b64 [%a], %x1;", "fence.acq_rel.sys;",
               f"{'cvt.u32.u64 %d32, %x0;' if w == '32' else ''}",
               f"st.async.release.{scope}.global.{t} [%a], {'%d32' if w == '32' else '%x0'};")
-            # No wait exists but the grid's end: what is read is one of the two values.
-            k(f"ld.relaxed.sys.global.b{w} %{'e32' if w == '32' else 'e64'}, [%a];")
+            # What is read is one of the two values, and in the end the new one.
+            k(f"AGAIN{polls}:", f"ld.relaxed.sys.global.b{w} %{'e32' if w == '32' else 'e64'}, [%a];")
             if w == "32":
                 k("cvt.u64.u32 %e64, %e32;", "cvt.u64.u32 %t1, %d32;", "and.b64 %t2, %x1, 0xffffffff;")
             else:
                 k("mov.b64 %t1, %x0;", "mov.b64 %t2, %x1;")
-            k("setp.eq.u64 %dp, %e64, %t1;", "setp.eq.or.u64 %dp, %e64, %t2, %dp;")
+            k("setp.eq.u64 %ep, %e64, %t2;", "setp.ne.and.u64 %ep, %e64, %t1, %ep;",
+              f"@%ep bra AGAIN{polls};", "setp.eq.u64 %dp, %e64, %t1;")
             k.result("", "%dp", 1)
             k("add.u64 %a, %a, 8;")

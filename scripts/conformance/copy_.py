@@ -490,14 +490,12 @@ def tensor_maps():
         through(f"elemtype f16 and fill_mode NaN, {space}",
                 [("elemtype.{}.b1024.b32", "6"), ("fill_mode.{}.b1024.b32", "1")], "{-8, 2}", space)
         through(f"swizzle_mode 32 bytes, {space}", [("swizzle_mode.{}.b1024.b32", "1")], "{8, 2}", space)
-    k.directives = ["unordered one thread releases, after a barrier, what several wrote"]
     k = Kernel("tensormap.scopes", f, "tensormap fences and copies of every scope", grid=1, inputs="b64",
                regs=REGS + "; .u64 %gmap; .u32 %sm; .b64 %w<2>; .pred %w0p",
                globals_=SHARED + "\n.shared .align 128 .b8 smap[128];", maps=[m])
     begin(k)
     map_address(k)
     k("add.u64 %gmap, %scratch, 0x80000;", "mov.u32 %sm, smap;", "setp.lt.u32 %w0p, %thread, 32;")
-    k.directives = ["unordered one thread releases, after a barrier, what several wrote"]
     for scope in ("cta", "cluster", "gpu", "sys"):
         k.note(f"cp_fenceproxy and acquire of scope {scope}")
         k("setp.lt.u32 %dp, %thread, 16;", "mul.wide.u32 %t1, %thread, 8;", "add.u64 %t2, %map, %t1;",

@@ -169,8 +169,7 @@ def inval(k, bar="%b"):
 def mbarriers():
     f = "mbarrier"
     k = Kernel("mbarrier.arrive", f, "mbarrier arrive and wait forms: another warp's word",
-               inputs="b32", regs=REGS, globals_=SHARED,
-               directives=["unordered a fence before a relaxed arrival orders here"])
+               inputs="b32", regs=REGS, globals_=SHARED)
     k("mov.u32 %v2, bar;")
     bars = "%v2"
     k("mov.u32 %s, data;", "mad.lo.u32 %s, %thread, 4, %s;", "mov.b32 %v3, 1;", ".reg .u32 %peer;",

@@ -133,8 +133,6 @@ static bool directive(struct kernel_file *k, char *line) {
     return k->zero = true;
   if (!strcmp(word, "unrecorded"))
     return k->unrecorded = true;
-  if (!strcmp(word, "unordered"))
-    return k->unordered = true;
   if (!strcmp(word, "varies"))
     return k->varies = true;
   if (!strcmp(word, "definition"))

@@ -32,7 +32,6 @@ struct kernel_file {
   bool zero;       /* the scratch buffer starts as zeros */
   bool definition; /* judged by a definition in C */
   bool unrecorded; /* what the GPU answers is not recorded: the line says why */
-  bool unordered;  /* the emulated driver's checks of ordering are off: the line says why */
   bool varies;     /* the emulated driver may answer otherwise: the line says why */
   char approx[16]; /* how an approximate function is judged; "" if it is none */
   double approx_bits;

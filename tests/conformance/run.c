@@ -176,7 +176,7 @@ void run_kernel(struct device *d, const struct kernel_file *k, const char *cubin
   struct launch l = {.d = d, .k = k, .o = o};
   memset(o, 0, sizeof *o);
   if (d->configure)
-    d->configure("checks", k->unordered ? "bounds,undef,tcgen05,mbarrier,cluster" : "all");
+    d->configure("checks", "all");
   memcpy(l.grid, k->grid, sizeof l.grid);
   if (ctas && ctas < l.grid[0])
     l.grid[0] = ctas;

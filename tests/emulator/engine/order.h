@@ -56,6 +56,8 @@ enum order_proxy { ORDER_shared = 1, ORDER_global = 2, ORDER_both = 3 };
 void order_fence_async(struct warp *w, uint32_t lanes, enum order_proxy spaces);
 void order_fence_mbarrier_init(struct warp *w, uint32_t lanes);
 void order_fence_tensormap(struct warp *w, uint32_t lanes, uint8_t scope, bool acquire);
+/* tensormap.cp_fenceproxy: the lanes released a tensor map that `lane` wrote for all of them. */
+void order_map_copied(struct warp *w, uint32_t lanes, int lane, uint8_t scope);
 void order_lanes_exited(struct warp *w, uint32_t lanes);
 
 /* ---- asynchronous operations ---------------------------------------------------------------- */

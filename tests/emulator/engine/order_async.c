@@ -234,9 +234,12 @@ void order_mbar_arrived(const struct access *a, struct cta *c, uint32_t offset) 
   if (!a->order) {
     struct warp *w = &a->cta->warp[a->warp];
     bool own = a->cta == c;
+    const uint8_t relation = own ? SCOPE_cta : SCOPE_cluster;
+    if (a->scope < relation)
+      return; /* who waits there is not in the scope */
     if (a->sem == SEM_relaxed)
-      gather_add_relaxed(own ? b->here : b->remote, w, 1u << a->lane, a->scope);
-    else if (own || a->scope >= SCOPE_cluster)
+      gather_add_relaxed(own ? b->here : b->remote, w, 1u << a->lane, relation);
+    else
       gather_add(own ? b->here : b->remote, w, 1u << a->lane);
     return;
   }
@@ -272,14 +275,20 @@ void order_mbar_phase(struct cta *c, uint32_t offset) {
 }
 
 void order_mbar_passed(const struct access *a, struct cta *c, uint32_t offset) {
-  if (!c->order || a->sem == SEM_relaxed)
+  if (!c->order)
     return;
   const struct barrier_state *b = order_barrier(c->order, offset);
   if (!b->any_done)
     return;
   struct thread_state *t = thread_of(a->cta->order, a->warp, a->lane);
-  if (b->done_here)
-    thread_learn(t, b->done_here);
-  if (b->done_remote && a->scope >= SCOPE_cluster)
-    thread_learn(t, b->done_remote);
+  struct view *const done[] = {b->done_here, b->done_remote};
+  static const uint8_t relation[] = {SCOPE_cta, SCOPE_cluster};
+  for (int i = 0; i < 2; i++) {
+    if (!done[i] || a->scope < relation[i])
+      continue;
+    if (a->sem == SEM_relaxed)
+      thread_pend(t, relation[i], done[i]);
+    else
+      thread_learn(t, done[i]);
+  }
 }

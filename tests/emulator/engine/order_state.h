@@ -116,6 +116,8 @@ struct view *view_with_own(struct view *v, const struct cta_order *o, uint32_t w
 struct view *thread_fenced(const struct cta_order *o, uint32_t warp, uint32_t lane,
                            uint8_t relation);
 void thread_learn(struct thread_state *t, struct view *v);
+/* What a relaxed read or wait saw of a thread so near: known after a fence that acquires. */
+void thread_pend(struct thread_state *t, int relation, struct view *v);
 
 uint32_t order_slot(struct cta_order *o, uint32_t key);
 struct barrier_state *order_barrier(struct cta_order *o, uint32_t offset);

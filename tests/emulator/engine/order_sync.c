@@ -52,13 +52,10 @@ static void acquire(const struct sync *s, const struct observer *w) {
     if (!s->rel[r].view || !holds(s, r, w->cta, a->grid->dev))
       continue;
     struct view *v = view_at_home(s->rel[r].view, w->cta->start);
-    if (a->sem == SEM_acquire || a->sem == SEM_acq_rel) {
+    if (a->sem == SEM_acquire || a->sem == SEM_acq_rel)
       thread_learn(t, v);
-    } else {
-      struct view **p = &extra_of(t)->pending[r], *joined = view_join(*p, v);
-      view_drop(*p);
-      *p = joined;
-    }
+    else
+      thread_pend(t, r, v);
     view_drop(v);
   }
 }

@@ -20,6 +20,12 @@ void order_learn(struct warp *w, uint32_t lanes, struct view *v) {
     FOR_LANES(l, lanes) thread_learn(thread_of(o, w->index, l), v);
 }
 
+void thread_pend(struct thread_state *t, int relation, struct view *v) {
+  struct view **p = &extra_of(t)->pending[relation], *joined = view_join(*p, v);
+  view_drop(*p);
+  *p = joined;
+}
+
 struct view *view_with_own(struct view *v, const struct cta_order *o, uint32_t warp, uint32_t lane,
                            uint32_t epoch) {
   struct clock *c = clock_ref(v->k[KIND_generic]);
@@ -317,6 +323,16 @@ void order_fence_tensormap(struct warp *w, uint32_t lanes, uint8_t scope, bool a
   catch_up(w, lanes, KIND_tensormap, false);
   next_epoch(w, lanes);
   order_fence(w, lanes, scope, SEM_release);
+}
+
+void order_map_copied(struct warp *w, uint32_t lanes, int lane, uint8_t scope) {
+  const struct cta_order *o = w->cta->order;
+  if (!o)
+    return;
+  struct view *v = thread_publish(o, w->index, (uint32_t)lane);
+  order_learn(w, lanes, v);
+  view_drop(v);
+  order_fence_tensormap(w, lanes, scope, false);
 }
 
 /* ---- life of CTAs

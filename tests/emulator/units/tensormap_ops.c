@@ -104,6 +104,7 @@ static enum step exec_replace(struct warp *w, const struct insn *I, uint32_t lan
   return STEP_next;
 }
 
+/* One copy by the warp as a whole, then fence.proxy.tensormap::generic.release by each lane. */
 static enum step exec_cp_fenceproxy(struct warp *w, const struct insn *I, uint32_t lanes) {
   int lane = __builtin_ctz(lanes);
   struct access a = access_of(w, I, lane);
@@ -114,14 +115,14 @@ static enum step exec_cp_fenceproxy(struct warp *w, const struct insn *I, uint32
       !shared_operand(w, I, &I->opd[1], lane, SPACE_shared, &from) ||
       !mem_load(&a, SPACE_shared_cluster, from, TENSORMAP_BYTES, 128, bytes, track ? undef : NULL))
     return STEP_fault;
-  a.sem = SEM_release;
-  a.scope = I->mod[0] == MOD_cta       ? SCOPE_cta
-            : I->mod[0] == MOD_cluster ? SCOPE_cluster
-            : I->mod[0] == MOD_gpu     ? SCOPE_gpu
-                                       : SCOPE_sys;
-  return mem_store(&a, SPACE_global, to, TENSORMAP_BYTES, 128, bytes, track ? undef : NULL)
-             ? STEP_next
-             : STEP_fault;
+  if (!mem_store(&a, SPACE_global, to, TENSORMAP_BYTES, 128, bytes, track ? undef : NULL))
+    return STEP_fault;
+  order_map_copied(w, lanes, lane,
+                   I->mod[0] == MOD_cta       ? SCOPE_cta
+                   : I->mod[0] == MOD_cluster ? SCOPE_cluster
+                   : I->mod[0] == MOD_gpu     ? SCOPE_gpu
+                                              : SCOPE_sys);
+  return STEP_next;
 }
 
 #define DEFINITION .tested = "definition"
