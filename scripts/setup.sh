@@ -79,8 +79,9 @@ install_optional() {
   [ ${#packages[@]} -gt 0 ] || return 0
   if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
     say "installing ${packages[*]}"
-    apt-get update -q >&2 &&
+    if apt-get update -q >&2; then
       DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${packages[@]}" -q >&2 || true
+    fi
     mapfile -t packages < <(missing_optional)
   fi
   [ ${#packages[@]} -eq 0 ] ||

@@ -401,8 +401,9 @@ static void set_checks(const char *off) {
   setenv("EMU_CHECKS", list, 1);
 }
 
-static void child(const struct rule_pair *p, enum rule_twin twin, const uint64_t *seeds, unsigned count,
-                  const char *report, struct rule_outcome *o, char *why, size_t size) {
+static void child(const struct rule_pair *p, enum rule_twin twin, const uint64_t *seeds,
+                  unsigned count, const char *report, struct rule_outcome *o, char *why,
+                  size_t size) {
   static struct rig r;
   char text[32];
   r.pair = p;
@@ -438,8 +439,8 @@ static void child(const struct rule_pair *p, enum rule_twin twin, const uint64_t
   snprintf(why, size, "%s", r.why);
 }
 
-bool bwt_rule_run(const struct rule_pair *p, enum rule_twin twin, const uint64_t *seeds, unsigned count,
-                  struct rule_outcome *outcome, struct bwt_text *why) {
+bool bwt_rule_run(const struct rule_pair *p, enum rule_twin twin, const uint64_t *seeds,
+                  unsigned count, struct rule_outcome *outcome, struct bwt_text *why) {
   struct {
     struct rule_outcome outcome;
     char why[256];

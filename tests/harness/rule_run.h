@@ -28,9 +28,9 @@ enum rule_twin {
   RULE_bad_going      /* told to go on after reports */
 };
 
-/* Runs it under each of these schedule seeds in turn, in a child process, until one reports something or fails.  false: the twin could not be run at all, *why
- * says why. */
-bool bwt_rule_run(const struct rule_pair *p, enum rule_twin twin, const uint64_t *seeds, unsigned count,
-                  struct rule_outcome *outcome, struct bwt_text *why);
+/* Runs it under each of these schedule seeds in turn, in a child process, until one reports
+ * something or fails.  false: the twin could not be run at all, *why says why. */
+bool bwt_rule_run(const struct rule_pair *p, enum rule_twin twin, const uint64_t *seeds,
+                  unsigned count, struct rule_outcome *outcome, struct bwt_text *why);
 
 #endif

@@ -310,8 +310,7 @@ struct world *world_import(struct world *a, const struct clock *c) {
   return r ? r : world_ref(a);
 }
 
-/* ---- clocks
- * ---------------------------------------------------------------------------------------- */
+/* ---- clocks ---------------------------------------------------------------------------------- */
 
 struct clock *clock_new(uint32_t grid, uint32_t first, uint32_t size, struct world *w) {
   struct clock *c = emu_alloc(sizeof *c + size * sizeof(struct cta_clock *));
@@ -333,7 +332,7 @@ void clock_drop(struct clock *c) {
     return;
   for (uint32_t i = 0; i < c->size; i++)
     cta_clock_drop(c->cta[i]);
-  world_drop(c->world);
+  world_drop(c->world); /* NOLINT(clang-analyzer-unix.Malloc): every clock has its own reference */
   free(c);
 }
 

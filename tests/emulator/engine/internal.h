@@ -115,6 +115,8 @@ void griddep_check(struct grid *g); /* at its end */
 
 /* report.c: prints and records, whatever is switched off */
 void report_publish(struct machine *m, const struct report *r);
+/* The coordinates in its CTA of the thread that made the access. */
+void access_thread(const struct access *a, uint32_t tid[3]);
 
 /* progress.c */
 void report_no_progress(struct machine *m);

@@ -281,16 +281,12 @@ bool order_last_writer(struct machine *m, uint64_t addr, uint32_t bytes, struct 
     *s = (struct order_site){.host = !a->insn, .device = a->dev ? a->dev->ordinal : 0};
     if (s->host)
       return true;
-    const uint32_t *b = a->grid->block;
-    uint32_t linear = a->warp * WARP + a->lane;
     s->kernel = a->grid->fn->name;
     s->line = a->insn->line;
     s->text = a->insn->text;
     s->launch = a->grid->id;
     memcpy(s->cta, a->cta->ctaid, sizeof s->cta);
-    s->thread[0] = linear % b[0];
-    s->thread[1] = linear / b[0] % b[1];
-    s->thread[2] = linear / b[0] / b[1];
+    access_thread(a, s->thread);
     return true;
   }
   return false;

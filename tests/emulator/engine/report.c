@@ -41,7 +41,7 @@ static void add(char *text, const char *fmt, ...) {
   va_end(ap);
 }
 
-static void thread_of(const struct access *a, uint32_t tid[3]) {
+void access_thread(const struct access *a, uint32_t tid[3]) {
   uint32_t linear = a->warp * WARP + a->lane;
   const uint32_t *block = a->grid->block;
   tid[0] = linear % block[0];
@@ -55,7 +55,7 @@ static void add_side(char *text, const char *title, const struct access *a) {
     return;
   }
   uint32_t tid[3];
-  thread_of(a, tid);
+  access_thread(a, tid);
   add(text, "  %s: %s line %u: %s\n", title, a->grid->fn->name, a->insn->line, a->insn->text);
   add(text, "      launch %llu, device %d", (unsigned long long)a->grid->id, a->dev->ordinal);
   if (a->cta) {
@@ -102,7 +102,7 @@ static void json_side(FILE *f, const char *key, const struct access *a) {
                 a->dev->ordinal);
   if (a->cta) {
     uint32_t tid[3];
-    thread_of(a, tid);
+    access_thread(a, tid);
     (void)fprintf(f,
                   ",\"cta\":[%u,%u,%u],\"rank\":%u,\"thread\":[%u,%u,%u],\"warp\":%u,\"lane\":%u",
                   a->cta->ctaid[0], a->cta->ctaid[1], a->cta->ctaid[2], a->cta->rank, tid[0],
