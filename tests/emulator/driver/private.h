@@ -15,6 +15,7 @@ const char *barewarp_emulated_driver(void);
  * without EMU_, in lower case, with the same values:
  *   seed        a number: the schedule is drawn anew from it
  *   checks      all, none, or a list of group names
+ *   limit       warp instructions between two ends of CTAs; 0: none
  *   keep_going  0 or 1
  *   report      a file that reports are appended to as JSON lines; "" for none
  *   trace       0 or 1

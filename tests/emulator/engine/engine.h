@@ -398,6 +398,7 @@ struct machine {
   uint32_t checks;    /* bit per enum check */
   bool keep_going;    /* EMU_KEEP_GOING: report, do not end the launch */
   uint32_t patience;  /* EMU_PATIENCE: seconds without progress that others may still end */
+  uint64_t limit;     /* EMU_LIMIT: warp instructions between two ends of CTAs; 0: none */
   struct device *dev;
   uint32_t ndev;
   /* engine-private state follows in engine/internal.h */
@@ -406,8 +407,8 @@ struct machine {
 /* Created on first use from the environment; NULL if a setting there is bad, which stderr
  * then names. */
 struct machine *machine_get(void);
-/* Changes a setting between launches: seed, checks, keep_going, trace, report, with the
- * values of the environment variables.  false: no such key or value. */
+/* Changes a setting between launches: seed, checks, limit, keep_going, trace, report, with
+ * the values of the environment variables.  false: no such key or value. */
 bool machine_configure(struct machine *m, const char *key, const char *value);
 uint64_t machine_event_orders(const struct machine *m); /* distinct ones, while tracing */
 uint64_t machine_early_starts(const struct machine *m); /* grids that started under PDL */

@@ -281,6 +281,7 @@ static void cta_over(struct cta *c) {
   sm_account(g, c->sm, false);
   g->dev->m->s->place = true;
   g->ctas_exited++;
+  g->dev->m->s->ended_steps = g->dev->m->s->steps;
   c->cluster->live_ctas--;
   cluster_over(c->cluster);
 }

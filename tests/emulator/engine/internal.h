@@ -51,6 +51,7 @@ struct engine_state {
   struct warp *current; /* executing now */
   struct event *firing; /* or this */
   uint64_t steps;       /* warp instructions executed */
+  uint64_t ended_steps; /* as many when a CTA ended last */
   uint64_t barriers;    /* what barriers added to activity: threads that only meet get nowhere */
   uint64_t stall_activity, stall_steps;
   uint32_t next_sm;
@@ -119,7 +120,8 @@ void report_publish(struct machine *m, const struct report *r);
 void access_thread(const struct access *a, uint32_t tid[3]);
 
 /* progress.c */
-void report_no_progress(struct machine *m);
+/* limit: it is not that nothing can run, but that no CTA ended for so long. */
+void report_no_progress(struct machine *m, bool limit);
 
 /* memory.c */
 struct mem *global_near(struct machine *m, uint64_t addr);

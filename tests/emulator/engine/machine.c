@@ -29,6 +29,9 @@ static const struct {
 };
 #define NCHECKS (sizeof check_names / sizeof check_names[0])
 
+/* Warp instructions between two ends of CTAs: 10 to 30 minutes. */
+#define DEFAULT_LIMIT (1ull << 34)
+
 void *emu_alloc(size_t size) {
   void *p = calloc(1, size ? size : 1);
   if (!p) {
@@ -195,6 +198,7 @@ struct machine *machine_get(void) {
   m->s->grids_end = &m->s->grids;
   m->s->next_due = UINT64_MAX;
   m->patience = (uint32_t)number_setting("EMU_PATIENCE", 10, 1, 3600, "1 to 3600 seconds");
+  m->limit = number_setting("EMU_LIMIT", DEFAULT_LIMIT, 0, UINT64_MAX, "a number below 2^64");
   m->ndev = (uint32_t)number_setting("EMU_DEVICES", 1, 1, 16, "1 to 16");
   m->dev = emu_alloc(m->ndev * sizeof *m->dev);
   const struct model *model = model_setting();
@@ -222,6 +226,10 @@ bool machine_configure(struct machine *m, const char *key, const char *value) {
   if (!strcmp(key, "seed") && is_number) {
     m->seed = number;
     reseed(m);
+    return true;
+  }
+  if (!strcmp(key, "limit") && is_number) {
+    m->limit = number;
     return true;
   }
   if (!strcmp(key, "checks"))

@@ -88,7 +88,8 @@ static void describe(struct warp *w, int lane, struct stuck *s) {
   }
 }
 
-static void collect_warp(struct warp *w, struct stuck *groups, uint32_t *n, uint32_t *more) {
+static void collect_warp(struct warp *w, struct stuck *groups, uint32_t *n, uint32_t *more,
+                         bool limit) {
   /* A warp out of the parked list still loops: its registers change. */
   uint32_t idle = w->waiting | w->simt.held, left = w->live;
   while (left) {
@@ -101,7 +102,7 @@ static void collect_warp(struct warp *w, struct stuck *groups, uint32_t *n, uint
     } else {
       s.grid = w->cta->grid;
       s.insn = &w->fn->insn[w->pc[l]];
-      s.what = "nothing: it runs in a loop that writes nothing";
+      s.what = limit ? "nothing: it runs" : "nothing: it runs in a loop that writes nothing";
     }
     FOR_LANES(k, left) {
       if ((idle >> k & 1) != (idle >> l & 1))
@@ -202,7 +203,7 @@ static void report_cause(struct machine *m, const struct stuck *s) {
   wait->stuck(wait, &a);
 }
 
-void report_no_progress(struct machine *m) {
+void report_no_progress(struct machine *m, bool limit) {
   static struct stuck groups[GROUPS];
   uint32_t n = 0, more = 0;
   static struct text t;
@@ -212,7 +213,7 @@ void report_no_progress(struct machine *m) {
     for (struct cluster *k = g->run->clusters; k; k = k->next)
       for (uint32_t r = 0; r < k->size; r++)
         for (uint32_t i = 0; i < k->cta[r]->nwarp; i++)
-          collect_warp(&k->cta[r]->warp[i], groups, &n, &more);
+          collect_warp(&k->cta[r]->warp[i], groups, &n, &more, limit);
     uint64_t waiting = g->ctas_total - g->ctas_started;
     if (waiting)
       add(&t, "  %s (launch %llu, device %d): %llu CTAs wait for room on an SM\n", g->fn->name,
@@ -237,7 +238,7 @@ void report_no_progress(struct machine *m) {
   }
   if (more)
     add(&t, "  and %u more\n", more);
-  for (uint32_t i = 0; i < n; i++)
+  for (uint32_t i = 0; i < n && !limit; i++)
     report_cause(m, &groups[i]);
   struct access a;
   struct report r = {.check = CHECK_progress, .rule = "no-progress"};
@@ -245,6 +246,11 @@ void report_no_progress(struct machine *m) {
     a = access_of(groups[0].warp, groups[0].insn, first_lane(groups[0].lanes));
     r.who = &a;
   }
-  (void)snprintf(r.text, sizeof r.text, "no progress is possible\n%s", t.at);
+  if (limit)
+    (void)snprintf(r.text, sizeof r.text,
+                   "no CTA has ended for %llu warp instructions (EMU_LIMIT)\n%s",
+                   (unsigned long long)m->limit, t.at);
+  else
+    (void)snprintf(r.text, sizeof r.text, "no progress is possible\n%s", t.at);
   (void)report(m, &r);
 }

@@ -157,11 +157,18 @@ static bool stalled(struct machine *m) {
   return s->steps - s->stall_steps > STALL_STEPS + warps * STALL_STEPS_PER_WARP;
 }
 
-static void no_progress(struct machine *m) {
-  report_no_progress(m);
+/* Threads that write for ever are active and get nowhere, too: only the end of CTAs shows. */
+static bool over_limit(const struct machine *m) {
+  const struct engine_state *s = m->s;
+  return m->limit && s->grids && s->steps - s->ended_steps > m->limit;
+}
+
+static void no_progress(struct machine *m, bool limit) {
+  report_no_progress(m, limit);
   for (struct grid *g = m->s->grids; g; g = g->run->next)
     grid_fail(g);
   grids_teardown(m);
+  m->s->ended_steps = m->s->steps;
 }
 
 /* ---- the driver layer's entries -----------------------------------------------------------------
@@ -169,18 +176,24 @@ static void no_progress(struct machine *m) {
 
 bool machine_run(struct machine *m, bool (*done)(void *arg), void *arg) {
   while (!done(arg)) {
-    if (decide(m) != DECIDED_nothing && !stalled(m))
+    bool idle = decide(m) == DECIDED_nothing || stalled(m);
+    if (!idle && !over_limit(m))
       continue;
     if (!m->s->grids)
       return done(arg);
-    no_progress(m);
+    no_progress(m, !idle);
     return false;
   }
   return true;
 }
 
 void machine_poll(struct machine *m) {
-  for (int i = 0; i < 64; i++)
+  for (int i = 0; i < 64; i++) {
     if (decide(m) == DECIDED_nothing)
       return;
+    if (over_limit(m)) {
+      no_progress(m, true);
+      return;
+    }
+  }
 }
