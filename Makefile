@@ -51,6 +51,7 @@ help: ## List the targets
 clean: ## Remove everything built; what was fetched into the build folder stays
 	@if [ -d "$(BUILD)" ]; then \
 	  find "$(BUILD)" -mindepth 1 -maxdepth 1 ! -name toolchain ! -name lint-tools ! -name nvdisasm \
+	    ! -name python-client \
 	    -exec rm -rf {} +; fi
 
 .PHONY: uninstall
@@ -132,6 +133,12 @@ CHECK_RUN = BUILD=$(BUILD) BW_SEED="$(SEED)" BW_K="$(K)" scripts/run-suites.sh
 # The suites that K names; all of them if it names none, for then it means cases.
 SUITES_OF_K := $(if $(K),$(shell for s in $(SUITES:test_%=%); do case $$s in ($(K)) echo test_$$s;; esac; done))
 PROGRAMS_OF_K := $(or $(SUITES_OF_K:%=$(BUILD)/tests/%),$(SUITE_PROGRAMS))
+
+# What the suite client can do without.
+.PHONY: python-client
+python-client: | $(BUILD)/config.mk
+	@scripts/setup.sh python-client
+check check-full: | $(if $(filter %/test_client,$(PROGRAMS_OF_K)),python-client)
 
 # The suites come last, so that the last line is their count.  With K that is all.
 .PHONY: check

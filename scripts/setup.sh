@@ -6,13 +6,14 @@
 #
 #   scripts/setup.sh          what every build needs
 #   scripts/setup.sh lint     also the pinned clang-format and clang-tidy
+#   scripts/setup.sh python-client   cuda-python's driver bindings, for the suite client; never fails
 #
 # Debian packages that are missing are installed with apt-get (as root; anyone
 # else gets the command to run); without the optional ones, of Open MPI, the suites that
 # need them are skipped, and counted so.  ptxas and cuda.h come from $CUDA_HOME, from
 # PATH or from the toolkit's standard folder; if no ptxas of at least
 # PTXAS_MINIMUM is there, the two wheels pinned below go to $BUILD/toolchain.
-# The lint tools go to $BUILD/lint-tools, a disassembler that no toolkit has to
+# The lint tools go to $BUILD/lint-tools, cuda-python to $BUILD/python-client, a disassembler that no toolkit has to
 # $BUILD/nvdisasm.  A second run that finds everything in
 # place starts a few short processes, fetches nothing, and leaves config.mk alone.
 #
@@ -24,6 +25,7 @@ BUILD=${BUILD:-build}
 PTXAS_MINIMUM=13.0
 PTXAS_WHEELS=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-runtime==13.0.96)
 LINT_WHEELS=(clang-format==18.1.8 clang-tidy==18.1.8)
+PYTHON_CLIENT_WHEELS=(cuda-bindings==13.0.3 cuda-pathfinder==1.9.1)
 DISASSEMBLER_WHEELS=(nvidia-cuda-nvdisasm==13.2.78)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -194,6 +196,25 @@ set_up_lint() {
   echo "${LINT_WHEELS[*]}" >"$stamp"
 }
 
+# Without these wheels the suite client skips what needs them, so whatever is missing (pip, a
+# network, a wheel for this Python) is told, not an error.
+set_up_python_client() {
+  local folder=$BUILD/python-client wanted
+  wanted="${PYTHON_CLIENT_WHEELS[*]} for $(python3 -c 'import sys; print(sys.implementation.cache_tag)')"
+  if [ -f "$folder/pinned" ] && [ "$(cat "$folder/pinned")" = "$wanted" ]; then
+    return 0
+  fi
+  if (
+    export PIP_RETRIES=${PIP_RETRIES:-1} PIP_DEFAULT_TIMEOUT=${PIP_DEFAULT_TIMEOUT:-10}
+    fetch_wheels "$folder" "${PYTHON_CLIENT_WHEELS[@]}"
+  ) && PYTHONPATH=$folder python3 -c 'import cuda.bindings.driver' >&2; then
+    echo "$wanted" >"$folder/pinned"
+  else
+    rm -rf "$folder" "$folder.part"
+    say "NO cuda-python: the suite client will skip what needs it"
+  fi
+}
+
 # nvdisasm: of the toolkit that has ptxas, from PATH, or fetched.  Prints where it is.
 set_up_disassembler() {
   local folder=$BUILD/nvdisasm found
@@ -216,6 +237,7 @@ flock 9 # two makes at once: the second finds everything done
 case ${1:-build} in
 build) set_up_build ;;
 lint) set_up_build && set_up_lint ;;
+python-client) set_up_build && set_up_python_client ;;
 disassembler) set_up_build && set_up_disassembler ;;
-*) die "usage: scripts/setup.sh [lint | disassembler]" ;;
+*) die "usage: scripts/setup.sh [lint | python-client | disassembler]" ;;
 esac

@@ -4,6 +4,7 @@
 # per check, so that only what changed is checked again.
 
 C_FILES := $(sort $(wildcard include/*.h loader/*.[ch] loader/cli/*.[ch] tests/*/*.[ch] tests/emulator/*/*.[ch] scripts/*.c))
+PYTHONS := $(wildcard scripts/*.py scripts/gpu/*.py scripts/conformance/*.py tests/client/*.py)
 SCRIPTS := $(wildcard scripts/*.sh scripts/conformance/*.sh) .ci/run
 LINT    := $(BUILD)/lint
 TOOLS   := $(BUILD)/lint-tools
@@ -50,11 +51,11 @@ $(LINT)/%.c.tidy: %.c $(BUILD)/obj/%.o .clang-tidy $(TOOLS)/pinned
 
 .PHONY: lint-scripts
 lint-scripts: $(LINT)/scripts.ok
-$(LINT)/scripts.ok: $(SCRIPTS) $(wildcard scripts/*.py scripts/gpu/*.py scripts/conformance/*.py)
+$(LINT)/scripts.ok: $(SCRIPTS) $(PYTHONS)
 	@mkdir -p $(@D)
 	@for script in $(SCRIPTS); do bash -n $$script; done
 	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); fi
-	@for script in $(wildcard scripts/*.py scripts/gpu/*.py scripts/conformance/*.py); do \
+	@for script in $(PYTHONS); do \
 	  python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' $$script; done
 	@touch $@
 
@@ -73,7 +74,7 @@ lint-rules:
 # ---- sanitizers --------------------------------------------------------------
 
 # Suites that only start other programs have nothing for the sanitizers.
-ASAN_PROGRAMS := $(filter-out %/test_model %/test_templates %/test_mutate %/test_mailbox_mpi %/test_gpu_programs %/test_cli_bench %/test_conformance,$(SUITES:%=$(BUILD)/asan/tests/%))
+ASAN_PROGRAMS := $(filter-out %/test_model %/test_templates %/test_mutate %/test_mailbox_mpi %/test_gpu_programs %/test_cli_bench %/test_client %/test_conformance,$(SUITES:%=$(BUILD)/asan/tests/%))
 
 .PHONY: asan-sample
 asan-sample: $(ASAN_PROGRAMS) $(BUILD)/asan/bin/barewarp $(BUILD)/asan/emu/libcuda.so.1 $(BUNDLE) $(TEST_BUNDLE)
