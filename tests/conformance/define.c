@@ -9,6 +9,7 @@
 #include "conformance/judge.h"
 
 static const struct definition *const tables[] = {definitions_scalar, definitions_cuda,
+                                                  definitions_cuda_numbers, definitions_cuda_moves,
                                                   definitions_tensor};
 
 bool define(const struct kernel_file *k, const uint64_t *in, uint64_t threads, uint64_t *out) {

@@ -15,6 +15,7 @@ struct definition {
   void (*compute)(const uint64_t *in, uint64_t threads, uint64_t *out);
 };
 
-extern const struct definition definitions_scalar[], definitions_cuda[], definitions_tensor[];
+extern const struct definition definitions_scalar[], definitions_cuda[], definitions_cuda_numbers[],
+    definitions_cuda_moves[], definitions_tensor[];
 
 #endif

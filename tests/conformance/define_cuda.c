@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Definitions in C of the CUDA C++ kernels.  (Those on tensor cores: define_tensor.c.)
+ * Definitions in C of the CUDA C++ kernels.  (Those that calculate: define_cuda_numbers.c; that
+ * move and share: define_cuda_moves.c; on tensor cores: define_tensor.c.)
  */
 #include <math.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 //@ inputs u32
 //@ launch 2 128 1 0
 //@ zero
+//@ definition
 //@ results 5
 #include "common.cuh"
 #include <cuda/atomic>

@@ -3,6 +3,7 @@
 //@ family cuda
 //@ inputs bf16x2 bf16x2 bf16x2
 //@ launch 8 256 1 0
+//@ definition
 //@ results 8
 #include "common.cuh"
 #include <cuda_bf16.h>

@@ -3,6 +3,7 @@
 //@ family cuda
 //@ inputs u32
 //@ launch 2 256 1 0
+//@ definition
 //@ results 5
 #include "common.cuh"
 #include <cooperative_groups.h>

@@ -3,6 +3,7 @@
 //@ family cuda
 //@ inputs b64 b64
 //@ launch 2 128 1 0
+//@ definition
 //@ results 4
 #include "common.cuh"
 #include <cuda_pipeline_primitives.h>

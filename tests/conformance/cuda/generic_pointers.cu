@@ -3,6 +3,7 @@
 //@ family cuda
 //@ inputs u32 small
 //@ launch 2 128 1 0
+//@ definition
 //@ results 4
 #include "common.cuh"
 

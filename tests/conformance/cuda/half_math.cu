@@ -3,6 +3,7 @@
 //@ family cuda
 //@ inputs f16x2 f16x2 f16x2
 //@ launch 8 256 1 0
+//@ definition
 //@ results 10
 #include "common.cuh"
 #include <cuda_fp16.h>

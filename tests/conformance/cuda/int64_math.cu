@@ -3,6 +3,7 @@
 //@ family cuda
 //@ inputs u64 u64
 //@ launch 8 256 1 0
+//@ definition
 //@ results 14
 #include "common.cuh"
 

@@ -3,6 +3,7 @@
 //@ family cuda
 //@ inputs f32
 //@ launch 4 256 1 0
+//@ definition
 //@ results 6
 //@ approx ulp 4
 #include "common.cuh"

@@ -3,6 +3,7 @@
 //@ family cuda
 //@ inputs u32 u32
 //@ launch 4 32 1 0
+//@ definition
 //@ results 4
 #include "common.cuh"
 

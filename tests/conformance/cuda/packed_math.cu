@@ -3,6 +3,7 @@
 //@ family cuda
 //@ inputs u32 u32 u32
 //@ launch 8 256 1 0
+//@ definition
 //@ results 10
 #include "common.cuh"
 #include <cuda_fp8.h>

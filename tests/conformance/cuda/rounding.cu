@@ -3,6 +3,7 @@
 //@ family cuda
 //@ inputs f32 f32
 //@ launch 8 256 1 0
+//@ definition
 //@ results 16
 #include "common.cuh"
 

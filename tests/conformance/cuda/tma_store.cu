@@ -4,6 +4,7 @@
 //@ inputs u32 u32
 //@ launch 1 256 1 0
 //@ zero
+//@ definition
 //@ results 4
 //@ tensor at=scratch type=2 rank=2 dims=40,20 strides=256 box=16,16
 #include "common.cuh"

@@ -3,6 +3,7 @@
 //@ family cuda
 //@ inputs u32
 //@ launch 2 256 1 0
+//@ definition
 //@ results 7
 #include "common.cuh"
 
