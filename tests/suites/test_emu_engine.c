@@ -598,9 +598,7 @@ START_TEST(hang_is_reported) {
 }
 END_TEST
 
-/* ---- determinism
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- determinism ----------------------------------------------------------------------------- */
 
 static uint64_t ring_steps(void) {
   uint64_t out = engine_memory(128, NULL);
@@ -655,7 +653,7 @@ int main(void) {
       BWT_LOOP("mbarrier", mbarrier_ring, 0, 10, 20),
       BWT_TEST("pdl", dependent_starts_early_or_not, 60),
       BWT_LOOP("race", races_show_both_outcomes, 0, (int)BWT_COUNT(racy), 60),
-      BWT_LOOP("progress", hang_is_reported, 0, (int)BWT_COUNT(hangs), 60),
+      BWT_LOOP("progress", hang_is_reported, 0, (int)BWT_COUNT(hangs), 300),
       BWT_TEST("seed", seed_determines_the_run, 60),
       BWT_TEST("grids", placement, 60),
   };
