@@ -15,6 +15,9 @@
 
 /* An operand element that is zero: its exponent must never be the largest. */
 #define ZERO_EXP (-2000)
+/* What a C of zero counts as when the largest exponent is looked for: below that of any f32, and a
+ * floor to it.  An H200's answers fit -134 to -132; -126 and no floor at all do not. */
+#define C_ZERO_EXP (-133)
 /* Below this power of two every term is cut to nothing; keeps the float scale normal. */
 #define FLOOR_EXP (-100)
 
@@ -168,7 +171,7 @@ struct addend {
 };
 
 static struct addend decode_c(uint32_t word, const struct tc_spec *s) {
-  struct addend c = {0, -126, KIND_finite, false};
+  struct addend c = {0, C_ZERO_EXP, KIND_finite, false};
   unsigned mbits = s->f16 ? 10 : 23, top = s->f16 ? 31 : 255;
   int bias = s->f16 ? 15 : 127;
   if (s->f16)
