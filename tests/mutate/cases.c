@@ -19,6 +19,10 @@ const char *bwm_case_name(const struct bwm_kernel *k, unsigned number) {
   return k->family == BWM_WO_A ? bwm_wo_a_name(k, number) : bwm_mailbox_name(k, number);
 }
 
+uint32_t bwm_case_clusters(const struct bwm_kernel *k, unsigned number) {
+  return k->family == BWM_WO_A ? bwm_wo_a_clusters(k, number) : 0;
+}
+
 void bwm_case_run(const struct bwm_kernel *k, unsigned number, bw_bundle *bundle,
                   struct bwm_verdict *v) {
   memset(v, 0, sizeof *v);

@@ -22,6 +22,8 @@ struct bwm_verdict {
 
 unsigned bwm_case_count(const struct bwm_kernel *k);
 const char *bwm_case_name(const struct bwm_kernel *k, unsigned number);
+/* The most clusters that the case leaves to a kernel that loops over n tiles; 0: all. */
+uint32_t bwm_case_clusters(const struct bwm_kernel *k, unsigned number);
 /* Runs case `number` with this bundle; to be called once in a process of its own. */
 void bwm_case_run(const struct bwm_kernel *k, unsigned number, bw_bundle *bundle,
                   struct bwm_verdict *v);
@@ -40,6 +42,7 @@ void bwm_judge_reports(struct bwm_verdict *v);
 
 unsigned bwm_wo_a_count(const struct bwm_kernel *k);
 const char *bwm_wo_a_name(const struct bwm_kernel *k, unsigned number);
+uint32_t bwm_wo_a_clusters(const struct bwm_kernel *k, unsigned number);
 void bwm_wo_a_run(const struct bwm_kernel *k, unsigned number, bw_bundle *bundle,
                   struct bwm_verdict *v);
 unsigned bwm_mailbox_count(const struct bwm_kernel *k);

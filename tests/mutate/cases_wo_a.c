@@ -2,6 +2,7 @@
  *
  * The cases of wo_a: one group, one tile of rows, so that a run is short; every operand
  * written late by a predecessor; every place of the trigger; several clusters at once.
+ * Kernels that loop over n tiles do so in cases of their own, by each way of multiplying.
  */
 #include "harness/late.h"
 #include "harness/random.h"
@@ -15,7 +16,8 @@ enum late { LATE_none, LATE_x, LATE_positions, LATE_rope, LATE_weight, LATE_scal
 
 enum {
   EARLY_SEEDS = 8, /* schedules in which a dependent is to start early at least once */
-  DELAY_SPINS = 4
+  DELAY_SPINS = 4,
+  LOOPING_CLUSTERS = 2
 };
 
 struct wo_a_case {
@@ -23,15 +25,34 @@ struct wo_a_case {
   unsigned seed; /* of the schedule */
   enum late late;
   uint32_t plan_flags, launch_flags;
-  uint32_t lora_rank; /* 0: 128 */
-  unsigned launches;  /* 0: one */
-  bool dependent;     /* a kernel behind it is to start early */
+  uint32_t lora_rank;      /* 0: 128 */
+  unsigned launches;       /* 0: one */
+  bool dependent;          /* a kernel behind it is to start early */
+  bool loops;              /* only of kernels that loop: the device has room for two clusters */
+  uint32_t groups;         /* 0: one */
+  enum bwt_wo_a_kind kind; /* mixed: Hopper multiplies block by block; normal: in one chain */
 };
 
 /* late: the operand has to be read after griddepcontrol.wait. */
 static const struct wo_a_case cases[] = {
     {.name = "x written late, seed 1", .seed = 1, .late = LATE_x},
     {.name = "seed 2", .seed = 2},
+    {.name = "a cluster for three n tiles, seed 11",
+     .seed = 11,
+     .loops = true,
+     .lora_rank = 384,
+     .kind = BWT_WO_A_normal},
+    {.name = "a cluster for three n tiles, block by block, seed 12",
+     .seed = 12,
+     .late = LATE_x,
+     .loops = true,
+     .lora_rank = 384},
+    {.name = "clusters with n tiles of two groups, seed 13",
+     .seed = 13,
+     .loops = true,
+     .groups = 3,
+     .lora_rank = 256,
+     .kind = BWT_WO_A_normal},
     {.name = "positions written late, seed 3", .seed = 3, .late = LATE_positions},
     {.name = "rope written late, seed 4", .seed = 4, .late = LATE_rope},
     {.name = "weights written late, seed 5",
@@ -55,16 +76,38 @@ static const struct wo_a_case cases[] = {
     {.name = "three tiles of rows, seed 8", .seed = 8, .lora_rank = 384},
     {.name = "seed 9", .seed = 9, .late = LATE_x},
     {.name = "seed 10", .seed = 10},
+    {.name = "a cluster for three n tiles, seed 14",
+     .seed = 14,
+     .loops = true,
+     .lora_rank = 384,
+     .kind = BWT_WO_A_normal},
 };
+enum { ALL_CASES = sizeof cases / sizeof *cases };
+
+/* The kernel's case of this number; NULL: it has not so many, *count says how many. */
+static const struct wo_a_case *case_of(const struct bwm_kernel *k, unsigned number,
+                                       unsigned *count) {
+  *count = 0;
+  for (size_t i = 0; i < ALL_CASES; i++)
+    if ((!cases[i].loops || k->loops) && (*count)++ == number)
+      return &cases[i];
+  return NULL;
+}
 
 unsigned bwm_wo_a_count(const struct bwm_kernel *k) {
-  (void)k;
-  return sizeof cases / sizeof *cases;
+  unsigned count;
+  (void)case_of(k, ALL_CASES, &count);
+  return count;
 }
 
 const char *bwm_wo_a_name(const struct bwm_kernel *k, unsigned number) {
-  (void)k;
-  return cases[number].name;
+  unsigned count;
+  return case_of(k, number, &count)->name;
+}
+
+uint32_t bwm_wo_a_clusters(const struct bwm_kernel *k, unsigned number) {
+  unsigned count;
+  return case_of(k, number, &count)->loops ? LOOPING_CLUSTERS : 0;
 }
 
 static bool write_late(struct bwt_late *late, struct bwt_wo_a_run *run, enum late which,
@@ -136,11 +179,13 @@ void bwm_wo_a_run(const struct bwm_kernel *k, unsigned number, bw_bundle *bundle
   static struct bwt_session session;
   static struct bwt_wo_a_run run;
   static struct bwt_wo_a_result result;
-  const struct wo_a_case *c = &cases[number];
+  unsigned count;
+  const struct wo_a_case *c = case_of(k, number, &count);
   const struct bwt_wo_a_case shape = {.tokens = k->tokens,
-                                      .groups = 1,
+                                      .groups = c->groups ? c->groups : 1,
                                       .heads_per_group = k->heads,
                                       .lora_rank = c->lora_rank ? c->lora_rank : 128,
+                                      .kind = c->kind,
                                       .seed = bwt_mix(1, number),
                                       .plan_flags = c->plan_flags,
                                       .launch_flags = c->launch_flags};

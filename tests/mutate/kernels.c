@@ -13,6 +13,9 @@ static const char *const families[] = {"wo_a", "up_proj", "lamport_copy"};
 
 enum { MOST_KERNELS = 64 };
 
+/* The attribute of kernels that loop over n tiles: 1, or the most clusters to have at once. */
+static const char ANY_CLUSTERS[] = "any_clusters";
+
 /* One token, an odd number of them, a full tile, and two tiles of which the second is
  * ragged: T is what the last of them leaves. */
 static const uint32_t wo_a_tokens[] = {1, 7, 32, 54};
@@ -33,6 +36,8 @@ static void read_kernel(const struct bwm_bundles *from, struct bwm_kernel *k) {
   snprintf(k->name, sizeof k->name, "%s/%s/%s", families[k->family], k->arch, k->key);
   if (index == BWI_NOT_FOUND)
     give_up(k->name, "the bundle has no such kernel");
+  uint32_t any;
+  k->loops = bwi_bundle_attribute(from->shipped, index, ANY_CLUSTERS, &any) && any != 0;
   char *ptx;
   if (bw_bundle_ptx(from->shipped, index, &ptx, &size) != BW_OK)
     give_up(k->name, bw_last_error());
@@ -91,9 +96,11 @@ static void empty_body(char *ptx) {
     strcpy(at + sizeof body - 1, nothing);
 }
 
-/* ptx: NULL: its own; "": its own with an empty body.  Emulated drivers read no cubin. */
+/* ptx: NULL: its own; "": its own with an empty body.  clusters: the most at once, 0: as many as
+ * fit.  Emulated drivers read no cubin. */
 static bool plant_entry(bwi_writer *writer, const bw_bundle *from, const char *family,
-                        const char *arch, const char *key, const char *ptx, struct bwt_text *why) {
+                        const char *arch, const char *key, const char *ptx, uint32_t clusters,
+                        struct bwt_text *why) {
   size_t index = bwi_bundle_find(from, family, arch, key);
   if (index == BWI_NOT_FOUND) {
     bwt_say(why, "no %s %s %s in the bundle\n", family, arch, key);
@@ -111,8 +118,11 @@ static bool plant_entry(bwi_writer *writer, const bw_bundle *from, const char *f
   char *text = ok ? strndup(own, size) : NULL;
   bw_free(own);
   ok = ok && text != NULL;
-  for (size_t i = 0; ok && i < e.attribute_count; i++)
+  for (size_t i = 0; ok && i < e.attribute_count; i++) {
     attributes[i].name = bwi_bundle_attribute_at(from, index, i, &attributes[i].value);
+    if (clusters != 0 && strcmp(attributes[i].name, ANY_CLUSTERS) == 0)
+      attributes[i].value = clusters;
+  }
   if (ok) {
     if (ptx != NULL && *ptx == '\0')
       empty_body(text);
@@ -127,7 +137,8 @@ static bool plant_entry(bwi_writer *writer, const bw_bundle *from, const char *f
 }
 
 static bool plant_wo_a(bwi_writer *writer, const struct bwm_bundles *from,
-                       const struct bwm_kernel *k, const char *ptx, struct bwt_text *why) {
+                       const struct bwm_kernel *k, const char *ptx, uint32_t clusters,
+                       struct bwt_text *why) {
   bw_wo_a_key keys[BW_WO_A_MAX_TOKENS];
   size_t count;
   bool ok = !failed(bw_wo_a_keys(k->tokens, k->heads, keys, BW_WO_A_MAX_TOKENS, &count), why);
@@ -135,7 +146,7 @@ static bool plant_wo_a(bwi_writer *writer, const struct bwm_bundles *from,
     char name[BW_WO_A_KEY_NAME_SIZE];
     ok = !failed(bw_wo_a_key_name(&keys[i], name), why) &&
          plant_entry(writer, from->shipped, "wo_a", k->arch, name,
-                     strcmp(name, k->key) == 0 ? ptx : "", why);
+                     strcmp(name, k->key) == 0 ? ptx : "", clusters, why);
   }
   return ok;
 }
@@ -154,28 +165,28 @@ static bool plant_up_proj(bwi_writer *writer, const bw_bundle *from, const char 
                          : "m%d_b224o4u2v8_%s",
              rows, mode);
     const char *body = key == NULL ? NULL : strcmp(name, key) == 0 ? ptx : "";
-    ok = plant_entry(writer, from, "up_proj", arch, name, body, why);
+    ok = plant_entry(writer, from, "up_proj", arch, name, body, 0, why);
   }
   return ok;
 }
 
 bool bwm_plant(const struct bwm_bundles *from, const struct bwm_kernel *k, const char *ptx,
-               struct bwt_rebundled *out, struct bwt_text *why) {
+               uint32_t clusters, struct bwt_rebundled *out, struct bwt_text *why) {
   bwi_writer *writer = NULL;
   size_t size = 0;
   memset(out, 0, sizeof *out);
   bool ok = !failed(bwi_writer_new(&writer), why);
   switch (ok ? k->family : MOST_KERNELS) {
   case BWM_WO_A:
-    ok = plant_wo_a(writer, from, k, ptx, why);
+    ok = plant_wo_a(writer, from, k, ptx, clusters, why);
     break;
   case BWM_UP_PROJ:
     ok =
         plant_up_proj(writer, from->shipped, k->arch, strrchr(k->key, '_') + 1, k->key, ptx, why) &&
-        plant_entry(writer, from->shipped, "lamport_copy", k->arch, "b128", NULL, why);
+        plant_entry(writer, from->shipped, "lamport_copy", k->arch, "b128", NULL, 0, why);
     break;
   case BWM_LAMPORT_COPY:
-    ok = plant_entry(writer, from->shipped, "lamport_copy", k->arch, k->key, ptx, why);
+    ok = plant_entry(writer, from->shipped, "lamport_copy", k->arch, k->key, ptx, 0, why);
     for (size_t m = 0; ok && m < sizeof modes / sizeof *modes; m++)
       ok = plant_up_proj(writer, from->test, k->arch, modes[m], NULL, NULL, why);
     break;

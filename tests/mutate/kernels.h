@@ -16,6 +16,7 @@ struct bwm_kernel {
   char key[64];
   char name[96];          /* "wo_a/sm_100f/t7x1f_h8" */
   uint32_t tokens, heads; /* wo_a: T of its cases */
+  bool loops;             /* wo_a: over n tiles, if the device has room for fewer clusters */
   uint32_t rows;          /* up_proj */
   char *ptx;
   struct bwm_mutant *mutants;
@@ -29,9 +30,10 @@ struct bwm_bundles {
 /* All of them, with their mutants; ends the program with a message if one is missing. */
 size_t bwm_kernels(const struct bwm_bundles *from, struct bwm_kernel **out);
 
-/* A bundle of what the kernel's cases load, with `ptx` in its place.  false: *why. */
+/* A bundle of what the kernel's cases load, with `ptx` in its place.  clusters: the most that a
+ * kernel that loops over n tiles gets at once; 0: as many as fit.  false: *why. */
 bool bwm_plant(const struct bwm_bundles *from, const struct bwm_kernel *k, const char *ptx,
-               struct bwt_rebundled *out, struct bwt_text *why);
+               uint32_t clusters, struct bwt_rebundled *out, struct bwt_text *why);
 
 /* Where a line of the kernel's PTX comes from, as "ptx/wo_a/x.ptx.m4:12"; false: unknown. */
 bool bwm_template_line(const struct bwm_kernel *k, uint32_t line, char *place, size_t size);

@@ -171,7 +171,8 @@ static void run(const struct bwm_pool *p, const struct bwm_job *job, int pipe) {
   (void)dup2(nowhere, STDOUT_FILENO);
   (void)setrlimit(RLIMIT_CPU, &limit);
   char *text = job->mutant != NULL ? bwm_apply(job->kernel->ptx, job->mutant) : NULL;
-  if (!bwm_plant(p->from, job->kernel, text, &planted, &why))
+  if (!bwm_plant(p->from, job->kernel, text, bwm_case_clusters(job->kernel, job->number), &planted,
+                 &why))
     bwm_no_verdict(&v, why.chars);
   else
     bwm_case_run(job->kernel, job->number, planted.bundle, &v);
