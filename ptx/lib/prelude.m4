@@ -181,8 +181,9 @@ m4_block:
 bar.warp.sync 0xffffffff;m4_end(<|only|>)|>)
 
 // Usage: only_begin(LABEL, PREDICATE) ... only_end_apart
-// The same where no lane needs what the block did to memory: it orders nothing.  (The warp
-// is whole again all the same: ptxas makes lanes meet where a branch ends.)
+// The same where no lane needs what the block did to memory: it orders nothing.  PTX does not
+// say that the lanes meet here, only that all of them come to the same .aligned instruction
+// later; ptxas 13.0 also makes them meet.
 macro(<|only_end_apart|>, 0, <|
 m4_block:m4_end(<|only|>)|>)
 

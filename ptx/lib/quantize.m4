@@ -5,6 +5,7 @@ m4_once(<|quantize.m4|>)
 // bf16, e4m3 and ue8m0.  Formats: OCP Microscaling Formats (MX) 1.0; a scale byte e
 // means 2^(e - 127), 255 is NaN.
 
+constant(<|UE8M0_NAN|>, 255)
 constant_text(<|F32_ONE_448TH|>, 0f3B124925)   // f32(1/448); 448 is the largest e4m3
 constant_text(<|F32_AMAX_FLOOR|>, 0f2EDBE6FF)  // f32(1e-10)
 constant_text(<|F32_ZERO|>, 0f00000000)

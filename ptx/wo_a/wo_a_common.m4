@@ -3,8 +3,11 @@ m4_once(<|wo_a_common.m4|>)
 // SPDX-License-Identifier: Apache-2.0
 //
 // wo_a on any architecture: the sizes of a specialization, from its row of table.tsv, and the
-// steps that the templates share.  A template defines beside these TOKEN_THREADS, THREADS,
-// TOKENS_PER_ITERATION and ITERATIONS: who quantizes what.
+// steps that the templates share.  Every template defines beside these THREADS.  What concerns
+// iterations (existing_row, IS_LAST, GUARD) and slots (SLOTS to INBOX_BYTES, expect_inbox) is for
+// wo_a_sm100.ptx.m4 and wo_a_sm90.ptx.m4, which define who quantizes what: TOKEN_THREADS,
+// TOKENS_PER_ITERATION, ITERATIONS, LAST_TOKENS.  wo_a_sm90_stream.ptx.m4 cuts tokens in another
+// way and uses none of this.
 
 // ---- the specialization: one row of table.tsv ---------------------------------------
 

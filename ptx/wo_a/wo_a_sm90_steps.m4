@@ -2,8 +2,8 @@ divert(-1)
 m4_once(<|wo_a_sm90_steps.m4|>)
 // SPDX-License-Identifier: Apache-2.0
 //
-// wo_a on sm_90a: the sizes that are this architecture's own, and the steps of the kernel
-// that occur more than once.
+// wo_a on sm_90a for T <= 4: the sizes of wo_a_sm90.ptx.m4, and those of its steps that occur
+// more than once.
 
 // ---- sizes ----------------------------------------------------------------------------
 

@@ -19,8 +19,9 @@ divert(1)dnl
 wo_a_prototype
 //
 remark(<|Launch: grid (|>HEADS<| * C, |>GRID_Y<|, 1), block (|>THREADS<|, 1, 1), cluster (|>HEADS<|, 1, 1); C of N/128 at most.|>)
-// CTA (c, y): rank c % heads = the head of its group; cluster i = c / heads has n tiles
-remark(<|i * (N/128) / C .. (i + 1) * (N/128) / C - 1 of the |>TOKENS<| tokens from y * |>TOKENS<| on.|>)
+// CTA (c, y): rank c % heads = the head of its group; cluster c / heads has
+// N/128 / C neighbouring n tiles, the first (N/128) % C of the clusters one more,
+remark(<|of the |>TOKENS<| tokens from y * |>TOKENS<| on.|>)
 // x is read and quantized once a group of these n tiles.
 wo_a_fullness
 //
@@ -39,10 +40,14 @@ shared_field(<|S_SCALES_LOADED|>, 8, 8, <|mbarrier: scale words are in|>)
 shared_field(<|S_REDUCED|>, 8, 8, <|mbarrier: the inbox is full|>)
 shared_field(<|S_FREE|>, 8, 8, <|mbarrier: all inboxes we send to are read|>)
 divert(0)dnl
+m4_assert(SHARED_BYTES <= MOST_SHARED_BYTES, <|more shared memory than a CTA can have|>)dnl
 fact(<|shared_dynamic|>, SHARED_BYTES)
 undivert(1)dnl
 //
-// Barriers.  Every mbarrier completes a phase an n tile.
+// Barriers.  An mbarrier completes a phase an n tile, but for S_FREE after the last, and
+// S_REDUCED of a rank without tokens, which completes its first only; nobody waits there.
+//   bar 0            all threads: the mbarriers and S_PLACE are set up; ranges of a batch of
+//                    tokens are complete; the activations are in; a group is done
 //   S_LOADED         1 arrival with the bytes of the weight box
 remark(<|  S_EMPTY          |>PRODUCT_WARPS<| arrivals, one a warp that multiplies|>)
 //   S_SCALES_LOADED  1 arrival with the bytes of the scale box
@@ -67,6 +72,7 @@ m4_if(HEADS > 1, <|dnl
 //   first_row         first token of our tile, in the call
 //   leader            predicate: the one thread that drives copies and triggers
 //   parity, later     of the phase of this n tile; predicate: it is not the first
+//   group             of n_tile: the group whose x is quantized
 //   row, in_four      lane 4g + q: weight row g of its warp's 16 (it has g + 8 too); q
 //
 // Measured on an H200, with H = 8 and R = 1024: TUNING.md.
@@ -333,7 +339,8 @@ m4_if(SHIFT_REGISTERS, <|dnl
     mad.lo.u32 w_from, piece, 16, w_from;
   }
   add.u32 x_start, smem, S_X;  // S_X
-  shr.u32 x_start, x_start, 4;  // descriptors count in 16 bytes
+  // A descriptor has 14 bits, of 16 bytes each; above them a shared::cta address has the rank.
+  bfe.u32 x_start, x_start, 4, 14;
   mad.lo.u32 inbox, rank, INBOX_SENDER, smem;  // INBOX_SENDER
   mad.lo.u32 inbox, row, eval(VECTOR * 4), inbox;
   shr.u32 row_group, warp, 2;
@@ -347,7 +354,7 @@ next_tile:
   mov.pred extreme, long_tokens;
   inspect_row(top_a, fold_a, extreme, scales_a)
   inspect_row(top_b, fold_b, extreme, scales_b)
-  bar.red.or.pred extreme, row_group, 128, extreme;
+  bar.red.or.pred extreme, row_group, WARPGROUP_THREADS, extreme;  // WARPGROUP_THREADS
   @extreme bra.uni long_way;
 
 m4_for(<|STAGE|>, 0, STAGES - 1, <|
@@ -446,8 +453,8 @@ long_way:
     .reg .pred nan_a, nan_b, again;
     .reg .f32 start_a, start_b;
     .reg .b32 number;
-    setp.eq.u32 nan_a, top_a, 255;  // a NaN among its scales: so are its sums
-    setp.eq.u32 nan_b, top_b, 255;
+    setp.eq.u32 nan_a, top_a, UE8M0_NAN;  // a NaN among its scales: so are its sums
+    setp.eq.u32 nan_b, top_b, UE8M0_NAN;  // UE8M0_NAN
     selp.f32 start_a, F32_NAN, F32_ZERO, nan_a;
     selp.f32 start_b, F32_NAN, F32_ZERO, nan_b;
 m4_for(<|GROUP|>, 0, GROUPS - 1, <|

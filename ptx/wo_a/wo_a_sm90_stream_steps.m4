@@ -2,8 +2,8 @@ divert(-1)
 m4_once(<|wo_a_sm90_stream_steps.m4|>)
 // SPDX-License-Identifier: Apache-2.0
 //
-// wo_a on sm_90a: the sizes that are this architecture's own, and the steps of the kernel
-// that occur more than once.
+// wo_a on sm_90a for T >= 5: the sizes of wo_a_sm90_stream.ptx.m4 and its steps, so that
+// the template reads as the order of work.
 
 // ---- sizes ----------------------------------------------------------------------------
 
@@ -22,6 +22,7 @@ constant(<|COLUMNS|>, GROUPS * 8)
 constant(<|THREADS|>, 512)
 constant(<|PRODUCT_WARPS|>, 8)
 constant(<|WARP_ROWS|>, 16)
+constant(<|WARPGROUP_THREADS|>, 128)
 constant(<|WRITER_THREADS|>, 256)
 constant(<|FIRST_WRITER|>, THREADS - WRITER_THREADS)
 m4_assert(THREADS / 32 == BLOCKS, <|one warp a block|>)
@@ -73,6 +74,9 @@ constant(<|WRITER_WORDS|>, VECTOR / WRITER_HALVES)
 // Named barriers; 0 is that of all threads, 1 and 2 those of the two warpgroups that multiply.
 constant(<|BARRIER_WRITERS|>, 3)
 
+// What a CTA of an H100 or H200 can have: 227 KiB.
+constant(<|MOST_SHARED_BYTES|>, 232448)
+
 // ---- how scales are folded -------------------------------------------------------------
 //
 // A weight code times 2^e is an f16 without loss for -15 <= e <= 7, and so is an activation.
@@ -80,14 +84,18 @@ constant(<|BARRIER_WRITERS|>, 3)
 // products runs over the whole head; the two largest scales are applied to the sum.  This
 // needs all scales of a row (and of a token, zero blocks aside) within FOLD_SPAN of the
 // largest, and a token's largest not above FOLD_TOKEN_MAX: then no step leaves f32 unless the
-// result does.  Else the tile takes the long way, block by block.
+// result does.  Else all tokens of the CTA take the long way, block by block, which rounds
+// differently.  A block with a NaN or an infinity has no say in this: its token comes out NaN
+// whatever the factor, and the other tokens must keep their bits.
 constant(<|FOLD_SPAN|>, 21)
 constant(<|FOLD_TOP|>, 7)                  // e of the largest
 constant(<|FOLD_FIELD|>, FOLD_TOP + 15)    // exponent field of that f16
 constant(<|FOLD_TOKEN_MAX|>, 219)          // 2^41, the largest sum, * 2^(219-127-7) < 2^127
 constant(<|LEAST_TOKEN_SCALE|>, 85)        // of an amax of 1e-10
+constant(<|NO_SCALE_YET|>, 255)            // above every scale of a finite block
 constant_text(<|F16X2_ONE|>, 0x3c003c00)
 constant_text(<|F32_NAN|>, 0f7FFFFFFF)
+constant_text(<|F32_INFINITY|>, 0f7F800000)
 
 // Element J of the chunk in work; element J of the accumulator of group I.
 define(<|V|>, <|v<||>eval($1)|>)
@@ -136,11 +144,18 @@ m4_if(GRID_Y > 1, <|dnl
     setp.eq.u32 single, count, clusters;
     mov.u32 tiles, 1;
     @single bra.uni tiles_known;
-    mul.lo.u32 n_tile, n_tile, count;
-    add.u32 tiles, n_tile, count;
-    div.u32 n_tile, n_tile, clusters;
-    div.u32 tiles, tiles, clusters;
-    sub.u32 tiles, tiles, n_tile;
+    // Quotient and remainder, not cluster * count / clusters: that product may exceed 32 bits.
+    {
+      .reg .pred one_more;
+      .reg .b32 rest, before;
+      div.u32 tiles, count, clusters;
+      mul.lo.u32 rest, tiles, clusters;
+      sub.u32 rest, count, rest;  // count % clusters: the first so many have one more
+      setp.lt.u32 one_more, n_tile, rest;
+      min.u32 before, n_tile, rest;
+      mad.lo.u32 n_tile, n_tile, tiles, before;
+      @one_more add.u32 tiles, tiles, 1;
+    }
 tiles_known:
   }|>)
 
@@ -152,7 +167,7 @@ macro(<|clear_ranges|>, 0, <|
   .reg .b32 at;
   setp.lt.u32 ranges, tid, COLUMNS;  // COLUMNS
   mad.lo.u32 at, tid, 8, smem;
-  @ranges st.shared.v2.b32 [at+S_RANGE], {LEAST_TOKEN_SCALE, 255};  // S_RANGE
+  @ranges st.shared.v2.b32 [at+S_RANGE], {LEAST_TOKEN_SCALE, NO_SCALE_YET};  // S_RANGE
 }|>)
 
 // Usage: following_tile
@@ -261,23 +276,25 @@ widen_bf16x2(V(2 * J), V(2 * J + 1), c<||>eval(4 * $1 + J))
 
 // Usage: encode_chunk(I)
 // in: v0 .. v7.  out: code(2I), code(2I + 1), e4m3; scale(I), ue8m0 of the block.  Adds the
-// scale to the range of its token, unless the block is zero.
+// scale to the range of its token, unless the block is zero or has a NaN or an infinity; such
+// a block has a NaN among its codes.
 macro(<|encode_chunk|>, 1, <|
 {
-  .reg .pred counts;
+  .reg .pred counts, finite;  // both of one lane a block
   .reg .b32 inverse;
   .reg .f32 amax, size, other;
   abs.f32 amax, v0;
 m4_for(<|J|>, 1, 7, <|
   abs.f32 size, V(J);
-  max.f32 amax, amax, size;  // a NaN loses, here and below
+  max.NaN.f32 amax, amax, size;  // a NaN stays, here and below
 |>)dnl
   shfl.sync.bfly.b32 other, amax, 1, 0x1f, 0xffffffff;
-  max.f32 amax, amax, other;
+  max.NaN.f32 amax, amax, other;
   shfl.sync.bfly.b32 other, amax, 2, 0x1f, 0xffffffff;
-  max.f32 amax, amax, other;
-  setp.neu.and.f32 counts, amax, F32_ZERO, first_of_4;
-  max.f32 amax, amax, F32_AMAX_FLOOR;
+  max.NaN.f32 amax, amax, other;
+  setp.lt.and.f32 finite, amax, F32_INFINITY, first_of_4;
+  setp.gt.and.f32 counts, amax, F32_ZERO, finite;
+  max.f32 amax, amax, F32_AMAX_FLOOR;  // a NaN loses
   ue8m0_of_normal(scale$1, amax)
   @counts red.shared.max.u32 [range_at+eval(S_RANGE + 64 * $1)], scale$1;  // S_RANGE
   @counts red.shared.min.u32 [range_at+eval(S_RANGE + 64 * $1 + 4)], scale$1;
@@ -303,7 +320,8 @@ macro(<|store_chunk|>, 1, <|
   setp.le.and.u32 folds, top, FOLD_TOKEN_MAX, folds;  // FOLD_TOKEN_MAX
   sub.s32 factor, scale$1, top;
   add.s32 factor, factor, FOLD_FIELD;  // FOLD_FIELD
-  max.s32 factor, factor, 1;  // zero blocks
+  max.s32 factor, factor, 1;  // blocks without a say: any normal factor will do
+  min.s32 factor, factor, FOLD_FIELD;  // FOLD_FIELD
   mul.lo.u32 factor, factor, m4_hex(0x04000400);
   selp.b32 factor, factor, F16X2_ONE, folds;
   sub.u32 applied, top, FOLD_TOP;  // FOLD_TOP
@@ -343,7 +361,7 @@ macro(<|read_row_scales|>, 0, <|
   mad.lo.u32 at, at, 4, smem;
   mbarrier_wait(AT(S_SCALES_LOADED), parity)
   load_row_scales(scales_a, at, S_W_SCALES)
-  load_row_scales(scales_b, at, S_W_SCALES + 32)
+  load_row_scales(scales_b, at, S_W_SCALES + 8 * 4)  // 8 rows on, a word each
 }|>)
 
 // Usage: inspect_row(TOP, FOLD, EXTREME, WORDS)
@@ -377,7 +395,7 @@ m4_for(<|STAGE|>, 0, STAGES - 1, <|
 |>)dnl
   and.b32 span, span, 0x80808080;
   setp.ne.or.u32 $3, span, 0, $3;
-  setp.eq.or.u32 $3, $1, 255, $3;
+  setp.eq.or.u32 $3, $1, UE8M0_NAN, $3;  // UE8M0_NAN
   sub.u32 $2, m4_hex(FOLD_FIELD * 0x01010101), all;
 }|>)
 

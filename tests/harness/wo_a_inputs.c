@@ -110,6 +110,9 @@ static void fill_block(struct bwt_random *r, enum bwt_wo_a_kind kind, uint32_t t
   case BWT_WO_A_tiny: /* with the least weight scales: results from 2^-112 down to 2^-132 */
     fill_normal(r, v, ldexpf(1, -5 * (int)(token % 5)));
     break;
+  case BWT_WO_A_row_tops: /* times the largest row scale still within f32 */
+    fill_normal(r, v, 0x1p-24f);
+    break;
   case BWT_WO_A_edges:
     memset(v, 0, 32 * sizeof *v);
     break;
@@ -182,6 +185,80 @@ static void copy_cancelling_weights(struct bwt_wo_a_inputs *in) {
   }
 }
 
+/* ---- scales at the bounds of what Hopper's kernel folds into its operands ---------- */
+
+enum { HEAD_BLOCKS = REF_WO_A_HEAD / 32 };
+
+/* Scales of the blocks of a token or row in one head: one is the top, one is span below it,
+ * the rest lies between. */
+static void random_scales(struct bwt_random *r, int top, int span, int scales[HEAD_BLOCKS]) {
+  for (uint32_t b = 0; b < HEAD_BLOCKS; b++)
+    scales[b] = top - (int)bwt_random_below(r, (uint32_t)span + 1);
+  uint32_t first = bwt_random_below(r, HEAD_BLOCKS);
+  scales[first] = top;
+  scales[(first + 1 + bwt_random_below(r, HEAD_BLOCKS - 1)) % HEAD_BLOCKS] = top - span;
+}
+
+/* A block whose scale is this one, rotated or not: its largest pair has the norm 330, of which
+ * one element keeps 233 at least, and the others at most 317; 224 to 448 have one scale. */
+static void fill_of_scale(struct bwt_random *r, int scale, float *v) {
+  float unit = ldexpf(1, scale - 127);
+  for (int i = 0; i < 32; i++)
+    v[i] = random_sign(r, (float)(224 * bwt_random_unit(r)) * unit);
+  uint32_t largest = bwt_random_below(r, 32);
+  v[largest] = random_sign(r, 330 * unit);
+  v[largest ^ 1] = 0;
+}
+
+static void place_token_scales(struct bwt_wo_a_inputs *in, enum bwt_wo_a_kind kind,
+                               struct bwt_random *r) {
+  int top = kind == BWT_WO_A_top_219 ? 219 : kind == BWT_WO_A_top_220 ? 220 : 140;
+  int span = kind == BWT_WO_A_span_22 ? 22 : 21;
+  for (uint32_t t = 0; t < in->ref.tokens; t++)
+    for (uint32_t h = 0; h < in->ref.groups * in->ref.heads; h++) {
+      uint16_t *x = in->x + t * in->ref.token_stride + (uint64_t)h * REF_WO_A_HEAD;
+      int scales[HEAD_BLOCKS];
+      random_scales(r, top, span, scales);
+      for (uint32_t b = 0; b < HEAD_BLOCKS; b++) {
+        float v[32];
+        fill_of_scale(r, scales[b], v);
+        for (uint32_t i = 0; i < 32; i++)
+          x[32 * b + i] = ref_bf16_from_f32(v[i]);
+      }
+    }
+}
+
+static void place_row_scales(struct bwt_wo_a_inputs *in, enum bwt_wo_a_kind kind,
+                             struct bwt_random *r) {
+  static const int tops[] = {0, 7, 8, 254};
+  const struct ref_wo_a *c = &in->ref;
+  size_t words = (size_t)c->heads * REF_WO_A_HEAD / 128;
+  uint32_t odd = bwt_random_below(r, 64);
+  for (uint32_t n = 0; n < c->groups * c->rank; n++) {
+    int top = kind == BWT_WO_A_row_tops ? tops[n % 4] : BASE_SCALE;
+    int span = kind == BWT_WO_A_row_span_22 && n % 64 == odd ? 22 : 21;
+    uint32_t *row = in->weight_scale + n / c->rank * words * c->rank + n % c->rank;
+    for (uint32_t h = 0; h < c->heads; h++) {
+      int scales[HEAD_BLOCKS];
+      random_scales(r, top, top < span ? top : span, scales);
+      for (uint32_t b = 0; b < HEAD_BLOCKS; b++) {
+        uint8_t *word = (uint8_t *)(row + (size_t)(h * HEAD_BLOCKS + b) / 4 * c->rank);
+        word[b % 4] = (uint8_t)scales[b];
+      }
+    }
+  }
+}
+
+static bool has_token_scales(enum bwt_wo_a_kind kind) {
+  return kind == BWT_WO_A_span_21 || kind == BWT_WO_A_span_22 || kind == BWT_WO_A_row_span_22 ||
+         kind == BWT_WO_A_top_219 || kind == BWT_WO_A_top_220;
+}
+
+static bool has_row_scales(enum bwt_wo_a_kind kind) {
+  return kind == BWT_WO_A_span_21 || kind == BWT_WO_A_span_22 || kind == BWT_WO_A_row_span_22 ||
+         kind == BWT_WO_A_row_tops;
+}
+
 void bwt_wo_a_inputs_next_x(struct bwt_wo_a_inputs *in, enum bwt_wo_a_kind kind, uint64_t seed) {
   struct bwt_random r;
   bwt_random_seed(&r, seed);
@@ -207,6 +284,8 @@ void bwt_wo_a_inputs_next_x(struct bwt_wo_a_inputs *in, enum bwt_wo_a_kind kind,
     place_edge_inputs(in);
   if (kind == BWT_WO_A_cancel)
     place_cancelling_heads(in);
+  if (has_token_scales(kind))
+    place_token_scales(in, kind, &r);
   place_odd_one(in, kind, &r);
 }
 
@@ -275,6 +354,8 @@ static void fill_layer(struct bwt_wo_a_inputs *in, enum bwt_wo_a_kind kind, stru
     fill_edge_weights(in, r);
   if (kind == BWT_WO_A_cancel)
     copy_cancelling_weights(in);
+  if (has_row_scales(kind))
+    place_row_scales(in, kind, r);
   in->odd_row = bwt_random_below(r, c->groups * c->rank);
   uint32_t k_size = c->heads * REF_WO_A_HEAD, k = bwt_random_below(r, k_size);
   if (kind == BWT_WO_A_weight_nan)

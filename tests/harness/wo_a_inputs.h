@@ -22,7 +22,13 @@
   X(inf, "one +Inf in x")                                                                          \
   X(minus_inf, "one -Inf in x")                                                                    \
   X(weight_nan, "one NaN in the weights")                                                          \
-  X(scale_nan, "one NaN among the weight scales")
+  X(scale_nan, "one NaN among the weight scales")                                                  \
+  X(span_21, "scales of each token and row exactly 2^21 apart, the most that Hopper folds")        \
+  X(span_22, "scales of each token 2^22 apart, of rows 2^21")                                      \
+  X(row_span_22, "scales of one row in 64 2^22 apart, of the rest and of tokens 2^21")             \
+  X(top_219, "largest scale of each token 2^92, the most that Hopper folds")                       \
+  X(top_220, "largest scale of each token 2^93")                                                   \
+  X(row_tops, "largest scale of a row 0, 7, 8 or 254, as bytes")
 
 enum bwt_wo_a_kind {
 #define X(name, text) BWT_WO_A_##name,
