@@ -7,5 +7,5 @@
 # @says unordered-stores
 
 BEGIN { want = 1 }
-/^ *fence\.acq_rel\.sys;/ { drop(); next }
+/^ *fence\.acquire\.sys;/ { drop(); next }
 { print }
