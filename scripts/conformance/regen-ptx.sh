@@ -26,5 +26,7 @@ for file in "$@"; do
     # Without the lines that name the machine and the build: the same text everywhere.
     "$NVCC" -std=c++17 -ptx -arch=$target ${flags[@]+"${flags[@]}"} -diag-suppress 20054 \
       -o $target/"$name.ptx" "$name.cu"
+    # Debug lines name files of the repository, not of the machine.
+    sed -i "s|\"$(cd ../../.. && pwd)/|\"|" $target/"$name.ptx"
   done
 done
