@@ -4,11 +4,14 @@
  * products of e4m3 codes under two ue8m0 scales, plus an f32 c):
  *
  *   product   significand sa*sb, exponent ea+eb plus the scales' exponents, not
- *             renormalized; a subnormal keeps the format's least exponent, a zero
- *             factor counts as exponent -126
+ *             renormalized; a subnormal keeps the format's least exponent, a product
+ *             with a zero factor has none
  *   sum       every term truncated toward zero to 25 fraction bits below the largest
- *             exponent (c's included), then added exactly
+ *             exponent (c's included, a zero c as -133), then added exactly
  *   result    truncated toward zero to f32; NaN is 0x7FFFFFFF
+ *
+ * Both rules of zeros are what an H200's tensor cores answer (tests/conformance, the
+ * question zero_product and the wgmma tiles); Blackwell's are taken to do the same.
  *
  * One instruction is written out in ref_mma_mxf8_k32.  The bulk takes a faster way to
  * the same bits: products are multiples of 2^-18 below 2^18, so a sum of 32 is exact in
@@ -24,7 +27,8 @@
 
 enum {
   FRACTION_BITS = 25,
-  ZERO_EXPONENT = -126,
+  ZERO_FACTOR_EXPONENT = -5000, /* never the largest, whatever the other factor */
+  ZERO_C_EXPONENT = -133,
   PRODUCT_FRACTION = 6, /* 3 + 3 fraction bits of two e4m3 significands */
   VALUE_UNIT = 9,       /* every e4m3 value is a multiple of 2^-9 */
   LANES = 16            /* weight rows worked on together */
@@ -45,7 +49,7 @@ static struct e4m3_parts e4m3_parts(uint8_t code) {
     exponent = 1; /* subnormals share the least normal exponent */
   struct e4m3_parts p = {code & 0x80 ? -significand : significand, exponent - 7};
   if (significand == 0)
-    p.exponent = ZERO_EXPONENT;
+    p.exponent = ZERO_FACTOR_EXPONENT;
   return p;
 }
 
@@ -55,7 +59,7 @@ static bool is_e4m3_nan(uint8_t code) {
 
 struct f32_parts {
   int64_t significand; /* with sign, in units of 2^-23 */
-  int exponent;
+  int exponent;        /* as it counts for the alignment */
 };
 
 static struct f32_parts f32_parts(uint32_t bits) {
@@ -66,6 +70,8 @@ static struct f32_parts f32_parts(uint32_t bits) {
   else
     exponent = 1;
   struct f32_parts p = {bits >> 31 ? -significand : significand, exponent - 127};
+  if (significand == 0)
+    p.exponent = ZERO_C_EXPONENT;
   return p;
 }
 
@@ -205,7 +211,7 @@ static void sum_block(const struct x_row *x, const struct weight_panel *w, uint3
   double dot[LANES] = {0};
   int16_t largest[LANES], smallest[LANES];
   for (int lane = 0; lane < LANES; lane++) {
-    largest[lane] = -1000;
+    largest[lane] = INT16_MIN;
     smallest[lane] = 2000;
   }
   for (uint32_t k = first; k < first + REF_WO_A_BLOCK; k++) {

@@ -87,6 +87,35 @@ START_TEST(mma_denormals_and_overflow) {
 }
 END_TEST
 
+/* A c of zero is aligned to as if it were 2^-133: 25 bits below that are kept. */
+START_TEST(mma_zero_c_counts_as_133) {
+  struct step s = {.sa = 0, .sb = 90, .c = 0}; /* unit scale: 2^-127 * 2^-37 = 2^-164 */
+  for (int k = 0; k < 6; k++)
+    s.a[k] = 0x60, s.b[k] = 0x60;       /* 2^5 * 2^5 * 2^-164 = 2^-154, six times */
+  ck_assert_float_eq(mma(&s), 0);       /* 6 * 2^-154 < 2^-149, the least f32 */
+  s.sb = 94;                            /* 16 times as much: 6 * 2^-150, all below 2^-149 */
+  ck_assert_float_eq(mma(&s), 0x3p-149f); /* would be 0 if aligned to 2^-126, or less kept */
+  s.c = -0.0f;
+  ck_assert_float_eq(mma(&s), 0x3p-149f);
+  for (int k = 0; k < 32; k++)
+    s.a[k] = 0x60, s.b[k] = 0x60;
+  s.sb = 85; /* 32 * 2^-159: each a bit below the last one kept, 2^-158 */
+  ck_assert_float_eq(mma(&s), 0);
+  s.sb = 0;
+  ck_assert_float_eq(mma(&s), 0);
+}
+END_TEST
+
+/* A product with a zero factor does not raise what the others are aligned to. */
+START_TEST(mma_zero_products_take_no_part) {
+  struct step s = {.sa = 254, .sb = 200, .c = 0x1.fffffep-60f};
+  s.b[0] = 0x7e; /* 0 * 448 under 2^200 */
+  ck_assert_float_eq(mma(&s), 0x1.fffffep-60f);
+  s.a[1] = 0x7e;
+  ck_assert_float_eq(mma(&s), 0x1.fffffep-60f);
+}
+END_TEST
+
 START_TEST(mma_nan) {
   struct step s = {.sa = 127, .sb = 127, .c = 0};
   s.a[5] = 0xff;
@@ -428,6 +457,8 @@ int main(void) {
       BWT_TEST("mma", mma_plain_sums, 10),
       BWT_TEST("mma", mma_aligns_and_truncates, 10),
       BWT_TEST("mma", mma_result_toward_zero, 10),
+      BWT_TEST("mma", mma_zero_c_counts_as_133, 10),
+      BWT_TEST("mma", mma_zero_products_take_no_part, 10),
       BWT_TEST("mma", mma_denormals_and_overflow, 10),
       BWT_TEST("mma", mma_nan, 10),
       BWT_TEST("mma", mma_against_double, 10),
