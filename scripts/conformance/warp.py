@@ -167,10 +167,11 @@ def control():
     k("and.b32 %c, %thread, 7;", "setp.eq.u32 %p, %c, 3;", "@%p exit;", "setp.eq.u32 %p, %c, 5;", "@%p ret;")
     k.note("lanes 3 and 5 of every eight keep the poison of the buffer")
     k.result("", "%x0", 32)
-    k("setp.eq.u32 %p, %c, 6;", "@%p ret.uni;")
+    k("setp.eq.u32 %p, %c, 6;", "@%p ret;")
     k.note("lane 6 too")
     k("activemask.b32 %d32;")
     k.result("", "%x0", 32)
+    k("ret.uni;")
     k = Kernel("call", f, "call of functions, by value and through parameters", inputs="b32 b32",
                globals_=".func (.reg .b32 %r) twice(.reg .b32 %a)\n{\n  add.u32 %r, %a, %a;\n  ret;\n}\n"
                ".func (.param .b32 r) mix(.param .b32 a, .param .b32 b)\n{\n  .reg .b32 %u, %v;\n"

@@ -169,6 +169,15 @@ static bool divergent(struct warp *w, const struct insn *I, uint32_t here, uint3
                here, missing, why);
 }
 
+/* .uni promises that the lanes which execute the branch together all take it, or none. */
+static bool splits_uniform(struct warp *w, const struct insn *I, uint32_t taken, uint32_t past) {
+  struct access a = access_of(w, I, first_lane(past));
+  return fault(&a, CHECK_cluster, "uni-divergent",
+               ".uni promises that all lanes go one way: lanes 0x%08x do, lanes 0x%08x do not; "
+               "leave .uni out",
+               taken, past);
+}
+
 static uint32_t held_at(const struct warp *w, uint32_t pc) {
   uint32_t at = 0;
   FOR_LANES(l, w->simt.held) at |= (uint32_t)(w->pc[l] == pc) << l;
@@ -305,6 +314,11 @@ static enum ended run_group(struct machine *m, struct warp *w, struct group g, u
       }
     }
     enum step step = STEP_next;
+    if (active != lanes && active && flags & FORM_branch && I->mod[0] == MOD_uni &&
+        splits_uniform(w, I, active, lanes & ~active)) {
+      set_pc(w, lanes, pc);
+      return ENDED_fault;
+    }
     if (active) {
       w->resumed = g.resumed;
       s->ended &= ~lanes;

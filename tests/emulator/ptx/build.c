@@ -238,9 +238,10 @@ void emit(struct builder *b, struct stmt *at, const char *opcode, char *const *m
   PUSH(b->arena, b->insn, b->ninsn, b->insn_cap) = I;
 }
 
+/* Of a call.uni or ret.uni: bra.uni. */
 void emit_bra(struct builder *b, struct stmt *at, uint32_t label, int32_t pred, bool invert) {
   struct arg a = arg_label(label);
-  emit(b, at, "bra", NULL, 0, &a, 1, pred, invert);
+  emit(b, at, "bra", at->mod, at->nmod, &a, 1, pred, invert);
 }
 
 int32_t guard(struct builder *b, struct stmt *at) {

@@ -13,6 +13,7 @@ static enum step bra(struct warp *w, const struct insn *I, uint32_t lanes) {
 
 static enum step brx(struct warp *w, const struct insn *I, uint32_t lanes) {
   const struct opd *table = &I->opd[1];
+  const uint32_t first = (uint32_t)opd_get(w, &I->opd[0], __builtin_ctz(lanes));
   for (uint32_t left = lanes; left; left &= left - 1) {
     const int l = __builtin_ctz(left);
     if (!require_defined(w, I, &I->opd[0], l, "branch"))
@@ -23,6 +24,14 @@ static enum step brx(struct warp *w, const struct insn *I, uint32_t lanes) {
       fault(&a, CHECK_progress, "brx-index", "index %u of a table of %u branch targets", i,
             table->n);
       return STEP_fault;
+    }
+    if (i != first && I->mod[0] == MOD_uni) {
+      struct access a = access_of(w, I, l);
+      if (fault(&a, CHECK_cluster, "uni-divergent",
+                ".uni promises that all lanes go one way: the index is %u in lane %d, %u in "
+                "lane %d; leave .uni out",
+                first, __builtin_ctz(lanes), i, l))
+        return STEP_fault;
     }
     w->pc[l] = (uint32_t)table->elem[i].imm;
   }
