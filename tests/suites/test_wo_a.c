@@ -283,6 +283,21 @@ START_TEST(kinds) {
 }
 END_TEST
 
+/* Many draws of each kind at a small size: what one value in a thousand brings out, such as a
+ * sum whose sign is decided below the last bit of f32. */
+START_TEST(many_draws) {
+  open_bundle(NULL);
+  for (int draw = 0; draw < (bwt_full() ? 60 : 3); draw++) {
+    struct bwt_wo_a_case c = bwt_wo_a_case_for(3 + 2 * ((unsigned)draw % 2), 2,
+                                               shipped_heads[(unsigned)draw % 2], 128,
+                                               bwt_mix(bwt_run_seed(), (uint64_t)draw) >> 32);
+    c.kind = (enum bwt_wo_a_kind)_i;
+    verify(&c);
+  }
+  close_bundle();
+}
+END_TEST
+
 /* NaN and infinity across a cluster: each head's partial sum takes it to the owner.  And
  * sums whose order shows. */
 START_TEST(odd_values_in_clusters) {
@@ -347,6 +362,7 @@ int main(void) {
       BWT_TEST("sizes", one_plan_for_all, 120),
       BWT_LOOP("strides", token_strides, 0, 5, 60),
       BWT_LOOP("values", kinds, 0, BWT_WO_A_KIND_COUNT, 120),
+      BWT_LOOP("values", many_draws, 0, BWT_WO_A_KIND_COUNT, 120),
       BWT_LOOP("values", odd_values_in_clusters, 0, 7, 60),
       BWT_LOOP("flags", flags, 0, 4, 60),
       BWT_LOOP("schedules", schedules, 0, seeds, 120),
