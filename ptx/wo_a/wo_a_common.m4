@@ -3,11 +3,9 @@ m4_once(<|wo_a_common.m4|>)
 // SPDX-License-Identifier: Apache-2.0
 //
 // wo_a on any architecture: the sizes of a specialization, from its row of table.tsv, and the
-// steps that the templates share.  Every template defines beside these THREADS.  What concerns
-// iterations (existing_row, IS_LAST, GUARD) and slots (SLOTS to INBOX_BYTES, expect_inbox) is for
-// wo_a_sm100.ptx.m4 and wo_a_sm90.ptx.m4, which define who quantizes what: TOKEN_THREADS,
-// TOKENS_PER_ITERATION, ITERATIONS, LAST_TOKENS.  wo_a_sm90_stream.ptx.m4 cuts tokens in another
-// way and uses none of this.
+// steps that the templates share.  Every template defines beside these THREADS and
+// MAX_REGISTERS.  Slots (SLOTS to INBOX_BYTES, expect_inbox) are those of wo_a_sm100.ptx.m4 and
+// wo_a_sm90.ptx.m4; wo_a_sm90_stream.ptx.m4 exchanges in another way.
 
 // ---- the specialization: one row of table.tsv ---------------------------------------
 
@@ -57,10 +55,6 @@ constant(<|QS_ROWS|>, 128)
 // Addresses.
 define(<|LOADED|>, <|smem+eval(S_LOADED + 8 * ($1))|>)
 define(<|AT|>, <|smem+eval($1)|>)
-
-// What depends on the iteration: whether all threads have a token, the predicate if not.
-define(<|IS_LAST|>, <|($1 == ITERATIONS - 1 && LAST_TOKENS > 0)|>)
-define(<|GUARD|>, <|m4_if(IS_LAST($1), <|@in_last |>)|>)
 
 // ---- the head comment, the parameters -------------------------------------------------
 
@@ -217,12 +211,6 @@ mbarrier_arrive_expect(AT(S_REDUCED), INBOX_BYTES)
   mbarrier_arrive_expect(AT(S_REDUCED), bytes)
 }
 |>)dnl|>)
-
-// Usage: existing_row(REGISTER, ITERATION)
-// out: REGISTER (u32) = our token of that iteration, in the call, or the last one
-macro(<|existing_row|>, 2, <|
-m4_if($2 == 0, <|min.u32 $1, x_row, last_row;|>, <|add.u32 $1, x_row, eval(TOKENS_PER_ITERATION * $2);
-min.u32 $1, $1, last_row;|>)|>)
 
 // Usage: rotate_back(EVEN, ODD, COS, SIN)
 // in/out: EVEN, ODD, f32, in rotary lanes (COS and SIN of the others hold nothing).  One

@@ -43,6 +43,16 @@ constant(<|BARRIER_TMEM_READ|>, 3)
 // Element J of the quad of iteration I.
 define(<|V|>, <|v<||>eval(4 * ($1) + $2)|>)
 
+// What depends on the iteration: whether all threads have a token, the predicate if not.
+define(<|IS_LAST|>, <|($1 == ITERATIONS - 1 && LAST_TOKENS > 0)|>)
+define(<|GUARD|>, <|m4_if(IS_LAST($1), <|@in_last |>)|>)
+
+// Usage: existing_row(REGISTER, ITERATION)
+// out: REGISTER (u32) = our token of that iteration, in the call, or the last one
+macro(<|existing_row|>, 2, <|
+m4_if($2 == 0, <|min.u32 $1, x_row, last_row;|>, <|add.u32 $1, x_row, eval(TOKENS_PER_ITERATION * $2);
+min.u32 $1, $1, last_row;|>)|>)
+
 // Usage: send_part(FIRST, COUNT, OFFSET)
 // in: p FIRST, FIRST + HEADS, ..: COUNT partial sums, to consecutive words at to + OFFSET, in
 // the CTA of mbarrier to_reduced.  Nothing when COUNT <= 0.

@@ -5,6 +5,7 @@ include(<|pdl.m4|>)dnl
 include(<|cluster.m4|>)dnl
 include(<|quantize.m4|>)dnl
 include(<|wo_a_common.m4|>)dnl
+include(<|wo_a_sm90_common.m4|>)dnl
 include(<|wo_a_sm90_steps.m4|>)dnl
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -16,31 +17,29 @@ divert(1)dnl
 //
 wo_a_prototype
 //
-remark(<|Launch: grid (|>HEADS<| * N/128, |>TILES<|, 1), block (|>THREADS<|, 1, 1), cluster (|>HEADS<|, 1, 1).|>)
-// CTA (c, y): rank c % heads = the head of its group; cluster number i = y * N/128 + c / heads
-m4_if(TILES > 1, <|remark(<|has n tile i / |>TILES<| and token tile i % |>TILES<|.|>)|>, <|// has n tile i.|>)
+remark(<|Launch: grid (|>HEADS<| * N/128, 1, 1), block (|>THREADS<|, 1, 1), cluster (|>HEADS<|, 1, 1).|>)
+// CTA c: rank c % heads = the head of its group; n tile c / heads.  All tokens are one tile.
 wo_a_fullness
 //
 // Shared memory, dynamic, the start 1024-byte aligned:
 //   offset   bytes  field
 shared_field(<|S_W|>, STAGES * W_STAGE, 1024, <|weights: stage, row, 128 bytes of K; 128B swizzle|>)
-shared_field(<|S_X|>, BLOCKS * X_BLOCK, 1024, m4_if(WIDE, <|<|activations: 64 of K, token; 128B swizzle|>|>, <|<|activations: block, slot|>|>))
+shared_field(<|S_X|>, BLOCKS * X_BLOCK, 1024, <|activations: block, slot|>)
 shared_field(<|S_W_SCALES|>, STAGES * SCALE_STAGE, 128, <|scale words: stage, row|>)
 shared_field(<|S_X_SCALES|>, BLOCKS * XS_BLOCK, 16, <|scales: block, token|>)
 shared_field(<|S_LOADED|>, STAGES * 8, 8, <|mbarrier a stage: weights are in|>)
 shared_field(<|S_SCALES_LOADED|>, 8, 8, <|mbarrier: scale words are in|>)
 m4_if(HEADS > 1, <|shared_field(<|S_REDUCED|>, 8, 8, <|mbarrier: the inbox is full|>)
-|>)dnl
-m4_if(HEADS > 1 && !INBOX_IN_WEIGHTS, <|shared_field(<|S_INBOX|>, INBOX_TOTAL, 16, <|partial sums: sender, chunk, weight row, slot|>)
+shared_field(<|S_INBOX|>, INBOX_TOTAL, 16, <|partial sums: sender, weight row, slot|>)
 |>, <|constant(<|S_INBOX|>, S_W)|>)dnl
 divert(0)dnl
 fact(<|shared_dynamic|>, SHARED_BYTES)
 undivert(1)dnl
 //
 // The sums of the second half of K take the place of the weights that their warp has read.
-m4_if(HEADS == 1 || INBOX_IN_WEIGHTS, <|dnl
-remark(<|The partial sums (sender, chunk, weight row, slot: |>INBOX_TOTAL<| bytes) take the place of|>)
-// weights that are used up.
+m4_if(HEADS == 1, <|dnl
+remark(<|The partial sums (sender, weight row, slot: |>INBOX_TOTAL<| bytes) take the place of weights|>)
+// that are used up.
 |>)dnl
 //
 // Barriers.  Every mbarrier completes one phase: its waiters ask for parity 0.
@@ -54,7 +53,7 @@ m4_if(HEADS == 1, <|dnl
 remark(<|  bar |>BARRIER_USED_UP<|           first half of K: the weights under the sums are used up|>)
 remark(<|  bar |>BARRIER_SUMS<|            all sums are in; the first half only arrives|>)
 |>, <|dnl
-remark(<|  cluster barrier: S_REDUCED is set up|>m4_if(INBOX_IN_WEIGHTS, <|<|, the weights under the inbox are used up|>|>))
+//   cluster barrier  S_REDUCED is set up
 |>)dnl
 //
 // Registers that live throughout, by role:
@@ -87,23 +86,7 @@ wo_a_entry
   shr.u32 warp, tid, 5;
   mov.u32 cta, %ctaid.x;
   place_in_cluster(cta)
-m4_if(TILES > 1, <|dnl
-  // Clusters start in the order of their number: those with the same weights, one a tile of
-  // tokens, are neighbours, so that DRAM is read once.
-  {
-    .reg .b32 clusters, number;
-    mov.u32 number, %ctaid.y;
-    ld.param.u32 clusters, [n_total];
-    shr.u32 clusters, clusters, m4_log2(TILE_N);  // N / 128, of one tile of tokens
-    mad.lo.u32 number, number, clusters, n_tile;
-    div.u32 n_tile, number, TILES;
-    mul.lo.u32 clusters, n_tile, TILES;
-    sub.u32 first_row, number, clusters;  // number % TILES
-    mul.lo.u32 first_row, first_row, TILE;  // TILE
-  }
-|>, <|dnl
-  mov.u32 first_row, 0;
-|>)dnl
+  mov.u32 first_row, 0;  // one tile has all tokens
   elect.sync _|elected, 0xffffffff;
   setp.eq.and.u32 leader, warp, 0, elected;
 
@@ -140,35 +123,23 @@ m4_if(HEADS > 1, <|dnl
   only_begin(scales_requested, leader)
   request_scales
 m4_if(HEADS > 1, <|dnl
-m4_if(WHOLE_VECTORS && TILE > HEADS, <|dnl
-  // What the inbox will hold: as many words for every rank, whole chunks.
-  mbarrier_arrive_expect(AT(S_REDUCED), INBOX_TOTAL)
-|>, <|dnl
   // What the inbox will hold: our tokens rank, rank + HEADS, .. below TILE, from each head.
   expect_inbox
-|>)dnl
 |>)dnl
   only_end
 
   // ---- which thread holds what ----------------------------------------------------------
-  // A thread holds 8 neighbouring elements ("chunk") of one token an iteration.
+  // A thread holds 8 neighbouring elements ("chunk") of one token.
   .reg .pred rotary, rotary_warp, first_of_4;
-  .reg .b32 chunk, block, first_token, x_row;
+  .reg .b32 chunk, block, our_token, x_row;
   and.b32 chunk, tid, eval(TOKEN_THREADS - 1);  // tid % TOKEN_THREADS
-  shr.u32 first_token, tid, m4_log2(TOKEN_THREADS);  // tid / TOKEN_THREADS
+  shr.u32 our_token, tid, m4_log2(TOKEN_THREADS);  // tid / TOKEN_THREADS
   shr.u32 block, chunk, 2;
-  add.u32 x_row, first_row, first_token;  // our first token, in the call
+  add.u32 x_row, first_row, our_token;  // our token, in the call
   setp.ge.u32 rotary, chunk, ROTARY_CHUNK;  // ROTARY_CHUNK
   setp.ge.u32 rotary_warp, chunk, eval(TOKEN_THREADS - 32);  // its lanes 24..31 are rotary
-m4_if(LAST_TOKENS, <|dnl
-  .reg .pred in_last;  // of the last iteration only the first tokens exist
-  setp.lt.u32 in_last, first_token, LAST_TOKENS;  // LAST_TOKENS
-|>)dnl
-m4_if(!FULL, <|dnl
-  .reg .b32 last_row;  // rows past the end repeat it
-  ld.param.u32 last_row, [tokens];
-  sub.u32 last_row, last_row, 1;
-|>)dnl
+  .reg .pred has_token;  // there are threads for 8
+  setp.lt.u32 has_token, our_token, TILE;  // TILE
 
   .reg .b64 x_from, x_stride, position_from, rope_from;
   {
@@ -193,35 +164,21 @@ m4_if(!FULL, <|dnl
     add.u64 rope_from, rope_from, column;
   }
 
-  .reg .b32 x_to<||>m4_if(WIDE, <|, x_to_next|>), scale_to;
+  .reg .b32 x_to, scale_to;
   {
     .reg .b32 slot, part;
-m4_if(WIDE, <|dnl
-    and.b32 slot, chunk, 7;  // chunk of 8 elements in the row of 64
-    shr.u32 slot, slot, 1;
-    shl.b32 slot, slot, 1;  // first 16 bytes of its step of 16
-    xor.b32 slot, slot, first_token;  // swizzle: ^ token % 8
-    shr.u32 part, chunk, 3;
-    mad.lo.u32 x_to, part, X_ATOM, smem;  // X_ATOM
-    mad.lo.u32 x_to, first_token, X_ROW, x_to;
-    mad.lo.u32 x_to, slot, 16, x_to;
-    and.b32 part, chunk, 1;  // half of the step
-    mad.lo.u32 x_to, part, 8, x_to;
-    xor.b32 x_to_next, x_to, 16;
-|>, <|dnl
     and.b32 slot, chunk, 1;
     shl.b32 slot, slot, 1;  // first quarter
     and.b32 part, block, eval(X_TOKENS - 1);
-    xor.b32 part, part, first_token;
+    xor.b32 part, part, our_token;
     mad.lo.u32 slot, part, 4, slot;  // (token ^ block % X_TOKENS) * 4 + quarter
     shr.u32 part, chunk, 1;
     and.b32 part, part, 1;  // half of the block
     mad.lo.u32 x_to, block, X_BLOCK, smem;  // X_BLOCK
     mad.lo.u32 x_to, slot, 16, x_to;
     mad.lo.u32 x_to, part, 8, x_to;
-|>)dnl
     mad.lo.u32 scale_to, block, XS_BLOCK, smem;  // XS_BLOCK
-    mad.lo.u32 scale_to, first_token, 4, scale_to;
+    mad.lo.u32 scale_to, our_token, 4, scale_to;
     and.b32 part, chunk, 3;
     setp.eq.u32 first_of_4, part, 0;  // stores the scale of its block
   }
@@ -251,7 +208,7 @@ m4_if(WIDE, <|dnl
   }
 
   bar.sync 0;  // the barriers are ready for our threads
-m4_if(HEADS > 1 && !INBOX_IN_WEIGHTS, <|dnl
+m4_if(HEADS > 1, <|dnl
   cluster_arrive_relaxed  // S_REDUCED for the peers, once they waited
 |>)dnl
 
@@ -260,50 +217,21 @@ m4_if(HEADS > 1 && !INBOX_IN_WEIGHTS, <|dnl
   pdl_trigger_if(trigger_after_wait)
 
   // Every load is issued before any arithmetic: positions, x, then rope.
-  .reg .b64 position<ITERATIONS>;
+  .reg .b64 position;
   only_begin(positions_requested, rotary)
   {
     .reg .b64 address;
-m4_if(FULL, <|dnl
     mad.wide.u32 address, x_row, 8, position_from;
-m4_for(<|I|>, 0, ITERATIONS - 1, <|
-    GUARD(I)ld.global.b64 position<||>I, [address+eval(8 * TOKENS_PER_ITERATION * I)];
-|>)dnl
-|>, <|dnl
-    .reg .b32 token;
-m4_for(<|I|>, 0, ITERATIONS - 1, <|
-    existing_row(token, I)
-    mad.wide.u32 address, token, 8, position_from;
-    GUARD(I)ld.global.b64 position<||>I, [address];
-|>)dnl
-|>)dnl
+    @has_token ld.global.b64 position, [address];
   }
   only_end
 
-  .reg .b32 c<eval(4 * ITERATIONS)>;  // the chunks, two elements a register
+  .reg .b32 c<4>;  // the chunk, two elements a register
   {
     .reg .b64 address, token_wide;
-m4_if(FULL, <|dnl
     cvt.u64.u32 token_wide, x_row;
     mad.lo.u64 address, token_wide, x_stride, x_from;
-m4_if(ITERATIONS > 1, <|dnl
-    mul.lo.u64 x_stride, x_stride, TOKENS_PER_ITERATION;  // bytes an iteration
-|>)dnl
-m4_for(<|I|>, 0, ITERATIONS - 1, <|
-    GUARD(I)ld.global.v4.b32 {m4_list(<|J|>, 4 * I, 4 * I + 3, <|c<||>J|>)}, [address];
-m4_if(I < ITERATIONS - 1, <|dnl
-    add.u64 address, address, x_stride;
-|>)dnl
-|>)dnl
-|>, <|dnl
-    .reg .b32 token;
-m4_for(<|I|>, 0, ITERATIONS - 1, <|
-    existing_row(token, I)
-    cvt.u64.u32 token_wide, token;
-    mad.lo.u64 address, token_wide, x_stride, x_from;
-    GUARD(I)ld.global.v4.b32 {m4_list(<|J|>, 4 * I, 4 * I + 3, <|c<||>J|>)}, [address];
-|>)dnl
-|>)dnl
+    @has_token ld.global.v4.b32 {m4_list(<|J|>, 0, 3, <|c<||>J|>)}, [address];
   }
 
 m4_if(SPREAD, <|dnl
@@ -333,48 +261,30 @@ m4_for(<|J|>, 0, 1, <|
 
 |>)dnl
   // ---- rotate back, quantize, store as the tensor core wants it -------------------------
-  .reg .f32 v<eval(CHUNK_ELEMENTS * ITERATIONS)>;
-m4_for(<|FIRST|>, 0, m4_ceil_div(ITERATIONS, BATCH) - 1, <|
-  quantize_batch(FIRST * BATCH, m4_min(ITERATIONS, (FIRST + 1) * BATCH) - 1, FIRST)
-|>)dnl
-m4_if(WIDE, <|dnl
-  fence_shared_to_async
-|>)dnl
+  .reg .f32 v<CHUNK_ELEMENTS>;
+  rotate_and_quantize
 
   // ---- scale bytes of rows that no token has are zero -----------------------------------
-m4_if(TILE * TILES < QS_ROWS || !FULL, <|dnl
   {
     .reg .pred mine;
     setp.eq.u32 mine, warp, eval(THREADS / 32 - 1);
     setp.eq.and.u32 mine, rank, eval(HEADS - 1), mine;
-m4_if(TILES > 1, <|dnl
-    setp.eq.and.u32 mine, first_row, 0, mine;
-|>)dnl
     zero_missing_scales(mine)
   }
-|>)dnl
 
   // ---- the product: a warp has 16 weight rows, all tokens, half of K ----------------------
-  .reg .f32 m4_if(!WIDE, <|zero, |>)acc<eval(4 * SETS)>;
-m4_if(!WIDE, <|dnl
+  .reg .f32 zero, acc<eval(4 * SETS)>;
   mov.f32 zero, F32_ZERO;
-|>)dnl
 m4_if(SPREAD, <|dnl
 m4_for(<|J|>, 0, 4 * SETS - 1, <|
   mov.f32 acc<||>J, F32_ZERO;
 |>)dnl
 |>, <|dnl
-  .reg .b32 xs_lane, m4_if(WIDE, <|x_start|>, <|x_lane|>), scales_from;
+  .reg .b32 xs_lane, x_lane, scales_from;
   .reg .pred extreme;  // the long way to apply scales
-m4_if(WIDE, <|dnl
-  mad.lo.u32 x_start, k_part, eval(PART_BLOCKS / 2 * X_ATOM), smem;
-  add.u32 x_start, x_start, S_X;  // S_X
-  shr.u32 x_start, x_start, 4;  // descriptors count in 16 bytes
-|>, <|dnl
   and.b32 x_lane, lane, eval(4 * X_TOKENS - 1);  // slot; columns past the tokens repeat them
   mad.lo.u32 x_lane, x_lane, 16, smem;
   mad.lo.u32 x_lane, k_part, eval(PART_BLOCKS * X_BLOCK), x_lane;
-|>)dnl
   mad.lo.u32 xs_lane, in_four, 8, smem;
   mad.lo.u32 xs_lane, k_part, eval(PART_BLOCKS * XS_BLOCK), xs_lane;
   mbarrier_wait(AT(S_SCALES_LOADED), 0)
@@ -417,68 +327,6 @@ m4_if(SPREAD, <|dnl
     mad.lo.u32 x_at, part, X_BLOCK, x_at;  // X_BLOCK
   }
 |>)dnl
-m4_if(WIDE, <|dnl
-
-  // A loop, two blocks a turn: unrolled, ptxas runs out of registers.
-  {
-    .reg .pred more<||>m4_if(INBOX_IN_WEIGHTS, <|, freed|>);
-    .reg .b32 turn;
-    mov.u32 turn, 0;
-next_blocks:
-    mbarrier_wait(loaded+S_LOADED, 0)
-    {
-      .reg .b32 w<eval(4 * TURN_BLOCKS)>, scales_a, scales_b;
-      load_blocks(0, 0, TURN_BLOCKS - 1)
-      ld.shared.b32 scales_a, [scales_from+S_W_SCALES];  // S_W_SCALES
-      ld.shared.b32 scales_b, [scales_from+eval(S_W_SCALES + 32)];
-      {
-        .reg .b32 shift;
-        and.b32 shift, turn, 1;
-        shl.b32 shift, shift, 4;  // the second two bytes
-        shr.u32 scales_a, scales_a, shift;
-        shr.u32 scales_b, scales_b, shift;
-      }
-m4_if(BOTH_AT_ONCE, <|dnl
-      .reg .b32 a<8>, f<8>;
-      .reg .f32 d<eval(4 * N8)>, e<eval(4 * N8)>;
-      start_wide(0, d, a)
-      start_wide(1, e, f)
-      wgmma.wait_group.sync.aligned 1;
-      add_scaled(0, d)
-      wgmma.wait_group.sync.aligned 0;
-      add_scaled(1, e)
-|>, <|dnl
-      .reg .b32 a<8>;
-      .reg .f32 d<eval(4 * N8)>;
-m4_for(<|STEP|>, 0, TURN_BLOCKS - 1, <|
-      start_wide(STEP, d, a)
-      wgmma.wait_group.sync.aligned 0;
-      add_scaled(STEP, d)
-|>)dnl
-|>)dnl
-    }
-    add.u32 xs_lane, xs_lane, eval(TURN_BLOCKS * XS_BLOCK);
-    add.u32 x_start, x_start, eval(X_ATOM / 16);
-    xor.b32 w_from, w_from, eval(2 * BLOCK);
-    {
-      .reg .b32 next_stage;
-      and.b32 next_stage, turn, 1;
-      mad.lo.u32 w_from, next_stage, W_STAGE, w_from;  // W_STAGE
-      mad.lo.u32 scales_from, next_stage, SCALE_STAGE, scales_from;  // SCALE_STAGE
-      mad.lo.u32 loaded, next_stage, 8, loaded;
-    }
-m4_if(INBOX_IN_WEIGHTS, <|dnl
-    setp.eq.u32 freed, turn, eval((FREED_STAGE + 1) * STAGE_BLOCKS / TURN_BLOCKS - 1);
-    warps_begin(stage_freed, freed)
-    cluster_arrive
-    warps_end
-|>)dnl
-    add.u32 turn, turn, 1;
-    setp.lt.u32 more, turn, eval(PART_BLOCKS / TURN_BLOCKS);
-    @more bra.uni next_blocks;
-  }
-  pdl_trigger_if(trigger_late)
-|>, <|dnl
 m4_for(<|STAGE|>, 0, PART_STAGES - 1, <|
 
   remark(<|stage |>STAGE<| of our half|>)
@@ -500,31 +348,12 @@ m4_if(SPREAD, <|m4_if((STAGE_BLOCKS * STAGE + STEP) % COLUMN_BLOCKS == 0, <|dnl
 m4_if(STEP % LOAD_BLOCKS == 0, <|dnl
     load_blocks(STAGE, STEP, STEP + LOAD_BLOCKS - 1)
 |>)dnl
-    m4_if(SPREAD, <|multiply_spread(STAGE, STEP)|>, <|multiply_narrow(STAGE, STEP)|>)
+    m4_if(SPREAD, <|multiply_spread(STAGE, STEP)|>, <|multiply_by_column(STAGE, STEP)|>)
 |>)dnl
   }
 |>)dnl
-|>)dnl
-
 
   // ---- the partial sums -----------------------------------------------------------------
-m4_if(WIDE, <|dnl
-  // Registers are scarce in the product: what follows from the thread number is computed
-  // anew, from a number that ptxas cannot know to be the same (%ctaid.z is 0).
-  {
-    .reg .b32 nothing;
-    mov.u32 nothing, %ctaid.z;
-    mov.u32 tid, %tid.x;
-    add.u32 tid, tid, nothing;
-  }
-  and.b32 lane, tid, 31;
-  shr.u32 warp, tid, 5;
-  and.b32 row_warp, warp, eval(ROW_WARPS - 1);
-  shr.u32 k_part, warp, m4_log2(ROW_WARPS);
-  shr.u32 in_eight, lane, 2;
-  and.b32 in_four, lane, 3;
-  mad.lo.u32 row, row_warp, WARP_ROWS, in_eight;
-|>)dnl
 m4_if(SPREAD, <|dnl
   .reg .b32 token_scale<4>;
   {
@@ -578,20 +407,16 @@ m4_if(K % 2 == 0 || TILE == 2, <|dnl
     setp.ne.u32 second_half, k_part, 0;
     warps_begin(second_half_sent, second_half)
     bar.warp.sync 0xffffffff;  // all lanes have read
-m4_for(<|SET|>, 0, m4_if(SPREAD, 0, SETS - 1), <|
-    st.shared.v4.f32 [sums+eval(512 * SET)], {m4_list(<|J|>, 0, 3, <|ACC(SET, J)|>)};
-|>)dnl
+    st.shared.v4.f32 [sums], {m4_list(<|J|>, 0, 3, <|acc<||>J|>)};
     bar.arrive pair, 64;
     bra.uni send_done;
     warps_end
     bar.sync pair, 64;
     {
       .reg .f32 other<4>;
-m4_for(<|SET|>, 0, m4_if(SPREAD, 0, SETS - 1), <|
-      ld.shared.v4.f32 {m4_list(<|J|>, 0, 3, <|other<||>J|>)}, [sums+eval(512 * SET)];
+      ld.shared.v4.f32 {m4_list(<|J|>, 0, 3, <|other<||>J|>)}, [sums];
 m4_for(<|J|>, 0, 3, <|
-      add.rn.f32 ACC(SET, J), ACC(SET, J), other<||>J;
-|>)dnl
+      add.rn.f32 acc<||>J, acc<||>J, other<||>J;
 |>)dnl
     }
   }
@@ -628,33 +453,22 @@ m4_if(TILE == 2, <|dnl
     only_begin(sent, sends)
     send_value(value, token, inbox)
     only_end
-|>, WHOLE_VECTORS, <|dnl
-    // Column 2q + i of every group of 8 tokens belongs to rank 2q + i.  Three words go as
-    // four, the last one twice: two instructions took twice as long.
+|>, RANK_A_COLUMN, <|dnl
+    // Column 2q + i belongs to rank 2q + i.
     mad.lo.u32 inbox, row, eval(CHUNK * 4), inbox;
 m4_for(<|ODD|>, 0, 1, <|
     {
       .reg .b32 owner, to, to_reduced;
       mad.lo.u32 owner, in_four, 2, ODD;
-m4_if(TILE % MMA_N && N8 > 1, <|dnl
-      .reg .pred exists;  // of the last group; other columns hold nothing
-      setp.lt.u32 exists, owner, eval(TILE % MMA_N);
-      selp.f32 ACC(N8 - 1, ODD), ACC(N8 - 1, ODD), F32_ZERO, exists;
-      selp.f32 ACC(N8 - 1, 2 + ODD), ACC(N8 - 1, 2 + ODD), F32_ZERO, exists;
-|>)dnl
-m4_if(TILE < HEADS, <|dnl
       .reg .pred sends;
       setp.lt.u32 sends, owner, TILE;  // TILE
       only_begin(sent, sends)
-|>)dnl
       peer_address(to, inbox, owner)
       add.u32 to_reduced, smem, S_REDUCED;  // S_REDUCED
       peer_address(to_reduced, to_reduced, owner)
-      send_words(to, S_INBOX, to_reduced, m4_list(<|J|>, 0, CHUNK - 1, <|ACC(m4_min(J, N8 - 1), ODD)|>))
-      send_words(to, eval(S_INBOX + 8 * CHUNK * 4), to_reduced, m4_list(<|J|>, 0, CHUNK - 1, <|ACC(m4_min(J, N8 - 1), 2 + ODD)|>))
-m4_if(TILE < HEADS, <|dnl
+      send_words(to, S_INBOX, to_reduced, acc<||>ODD)
+      send_words(to, eval(S_INBOX + 8 * CHUNK * 4), to_reduced, acc<||>eval(2 + ODD))
       only_end
-|>)dnl
     }
 |>)dnl
 |>, <|dnl
@@ -662,23 +476,17 @@ m4_if(TILE < HEADS, <|dnl
     add.u32 inbox, inbox, S_INBOX;  // S_INBOX
     .reg .b32 inbox_b;
     add.u32 inbox_b, inbox, eval(8 * CHUNK * 4);
-m4_for(<|GROUP|>, 0, N8 - 1, <|
 m4_for(<|ODD|>, 0, 1, <|
     {
       .reg .b32 token;
-      mad.lo.u32 token, in_four, 2, eval(MMA_N * GROUP + ODD);
-m4_if(MMA_N * (GROUP + 1) > TILE, <|dnl
+      mad.lo.u32 token, in_four, 2, ODD;
       .reg .pred sends;
       setp.lt.u32 sends, token, TILE;  // TILE
       only_begin(sent, sends)
-|>)dnl
-      send_value(ACC(GROUP, ODD), token, inbox)
-      send_value(ACC(GROUP, 2 + ODD), token, inbox_b)
-m4_if(MMA_N * (GROUP + 1) > TILE, <|dnl
+      send_value(acc<||>ODD, token, inbox)
+      send_value(acc<||>eval(2 + ODD), token, inbox_b)
       only_end
-|>)dnl
     }
-|>)dnl
 |>)dnl
 |>)dnl
   }
@@ -695,7 +503,7 @@ send_done:
 send_done:
 |>)dnl
 
-  // ---- who sums what: thread = one weight row, half of the words of a chunk --------------
+  // ---- who sums what: thread = one weight row, half of the slots -------------------------
   .reg .pred lane0;
   .reg .b32 n, n_row, quarter, part, out_row, end, inbox_row;
 m4_if(HEADS > 1 && TILE < HEADS, <|dnl
@@ -719,21 +527,12 @@ m4_if(SUM_HALVES == 1 && HEADS > 1, <|dnl
   shr.u32 quarter, n_row, 5;
   setp.eq.u32 lane0, lane, 0;
   mad.lo.u32 inbox_row, n_row, eval(CHUNK * 4), smem;
-m4_if(SUM_HALVES == 2, <|dnl
-  mad.lo.u32 inbox_row, part, eval(SUM_WORDS * 4), inbox_row;
-|>)dnl
   add.u32 out_row, first_row, rank;  // token of our first slot
 m4_if(SUM_HALVES == 2, <|dnl
+  mad.lo.u32 inbox_row, part, eval(SUM_WORDS * 4), inbox_row;
   mad.lo.u32 out_row, part, eval(SUM_WORDS * HEADS), out_row;
 |>)dnl
-  add.u32 end, first_row, TILE;  // past the last token of the tile
-m4_if(!FULL, <|dnl
-  {
-    .reg .b32 count;
-    ld.param.u32 count, [tokens];
-    min.u32 end, end, count;
-  }
-|>)dnl
+  add.u32 end, first_row, TILE;  // TILE: past the last token
   .reg .b64 q_to, qs_tile;
   {
     .reg .b64 address;
@@ -763,19 +562,17 @@ m4_if(SUM_HALVES == 1, <|dnl
 |>)dnl
 
   // ---- sum in the order of heads, round to bf16, quantize, store --------------------------
-m4_for(<|PART|>, 0, CHUNKS - 1, <|
   {
     .reg .f32 s<SUM_WORDS>, w<SUM_WORDS>;
 m4_for(<|PEER|>, 0, HEADS - 1, <|
-    ld.shared<||>m4_if(SUM_WORDS > 1, <|.v|>SUM_WORDS).f32 m4_if(SUM_WORDS > 1, <|{w0, w1}|>, <|w0|>), [inbox_row+eval(S_INBOX + PEER * INBOX_PEER + PART * INBOX_CHUNK)];
+    ld.shared<||>m4_if(SUM_WORDS > 1, <|.v|>SUM_WORDS).f32 m4_if(SUM_WORDS > 1, <|{w0, w1}|>, <|w0|>), [inbox_row+eval(S_INBOX + PEER * INBOX_PEER)];
 m4_for(<|WORD|>, 0, SUM_WORDS - 1, <|
     add.rn.f32 s<||>WORD, m4_if(PEER, <|s<||>WORD|>, F32_ZERO), w<||>WORD;
 |>)dnl
 |>)dnl
 m4_for(<|WORD|>, 0, SUM_WORDS - 1, <|
-    store_output(s<||>WORD, eval(PART * CHUNK + WORD))
+    store_output(s<||>WORD, eval(WORD * HEADS), lane0)
 |>)dnl
   }
-|>)dnl
   exit;
 }

@@ -5,6 +5,7 @@ include(<|pdl.m4|>)dnl
 include(<|cluster.m4|>)dnl
 include(<|quantize.m4|>)dnl
 include(<|wo_a_common.m4|>)dnl
+include(<|wo_a_sm90_common.m4|>)dnl
 include(<|wo_a_sm90_stream_steps.m4|>)dnl
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -644,7 +645,7 @@ m4_for(<|WORD|>, 0, WRITER_WORDS - 1, <|
 |>)dnl
 |>)dnl
 m4_for(<|WORD|>, 0, WRITER_WORDS - 1, <|
-      store_output(s<||>WORD, eval(8 * (PART * VECTOR + WORD)))
+      store_output(s<||>WORD, eval(8 * (PART * VECTOR + WORD)), lane0_writes)
 |>)dnl
     }
 |>)dnl
