@@ -320,12 +320,17 @@ START_TEST(targets) {
   static const struct {
     const char *code;
     CUresult result;
-  } cases[] = {{HEAD("sm_90") ".entry f() { ret; }", CUDA_SUCCESS},
-               {HEAD("sm_100") ".entry f() { ret; }", CUDA_SUCCESS},
-               {HEAD("sm_100a") ".entry f() { ret; }", CUDA_SUCCESS},
-               {HEAD("sm_100f") ".entry f() { ret; }", CUDA_SUCCESS},
-               {HEAD("sm_90a") ".entry f() { ret; }", CUDA_ERROR_NO_BINARY_FOR_GPU},
-               {HEAD("sm_103a") ".entry f() { ret; }", CUDA_ERROR_NO_BINARY_FOR_GPU}};
+  } cases[] = {
+      {".version 8.0\n.target sm_90\n.entry f() { ret; }", CUDA_SUCCESS},
+      {".version 9.1\n.target sm_90\n.entry f() { ret; }", CUDA_ERROR_UNSUPPORTED_PTX_VERSION},
+      {".target sm_90\n.entry f() { ret; }", CUDA_ERROR_INVALID_PTX},
+      {".version 9.0\n.entry f() { ret; }", CUDA_ERROR_INVALID_PTX},
+      {HEAD("sm_90") ".entry f() { ret; }", CUDA_SUCCESS},
+      {HEAD("sm_100") ".entry f() { ret; }", CUDA_SUCCESS},
+      {HEAD("sm_100a") ".entry f() { ret; }", CUDA_SUCCESS},
+      {HEAD("sm_100f") ".entry f() { ret; }", CUDA_SUCCESS},
+      {HEAD("sm_90a") ".entry f() { ret; }", CUDA_ERROR_NO_BINARY_FOR_GPU},
+      {HEAD("sm_103a") ".entry f() { ret; }", CUDA_ERROR_NO_BINARY_FOR_GPU}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     CUmodule m;
     FAILS(cuModuleLoadData(&m, cases[i].code), cases[i].result);

@@ -103,7 +103,8 @@ CUresult module_parse(struct module **out, const char *text, const struct device
                       size_t err_size) {
   struct module *ptx = ptx_load(text, strlen(text), err, err_size);
   if (!ptx)
-    return strstr(err, ".version") ? CUDA_ERROR_UNSUPPORTED_PTX_VERSION : CUDA_ERROR_INVALID_PTX;
+    return strstr(err, PTX_UNSUPPORTED_VERSION) ? CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+                                                : CUDA_ERROR_INVALID_PTX;
   if (d && !target_runs(ptx->target, d)) {
     snprintf(err, err_size, ".target %s does not run on a device of compute capability %d.%d",
              ptx->target, d->cc_major, d->cc_minor);

@@ -274,25 +274,47 @@ static void add_function(struct lexer *x, struct unit *u, struct func_decl *f) {
   *at = f;
 }
 
+/* The versions that ptxas of CUDA 13.0 knows: of each major version the last minor one. */
+static const unsigned char last_minor[] = {[1] = 5, 3, 2, 3, 0, 5, 8, 8, 0};
+enum { LAST_MAJOR = sizeof last_minor - 1 };
+
 static void parse_version(struct lexer *x, struct unit *u) {
   lex_space(x);
-  char *rest;
-  unsigned long major = strtoul(x->s, &rest, 10), minor = 0;
-  if (rest != x->s && *rest == '.') {
-    const char *b = rest + 1;
-    minor = strtoul(b, &rest, 10);
-  }
-  if (rest == x->s || major < 1 || major > 9 || minor > 9)
-    ptx_error(x->p, x->line, ".version must be 1.0 .. 9.9: %s", lex_here(x));
+  const char *text = lex_here(x);
+  char *rest = NULL;
+  unsigned long major = isdigit((unsigned char)*x->s) ? strtoul(x->s, &rest, 10) : 0, minor = 0;
+  if (rest == NULL || *rest != '.' || !isdigit((unsigned char)rest[1]))
+    ptx_error(x->p, x->line, ".version takes a number like %d.%d: %s", LAST_MAJOR,
+              last_minor[LAST_MAJOR], text);
+  minor = strtoul(rest + 1, &rest, 10);
+  if (major < 1 || major > LAST_MAJOR || minor > last_minor[major])
+    ptx_error(x->p, x->line, PTX_UNSUPPORTED_VERSION " %lu.%lu; the newest is %d.%d", major, minor,
+              LAST_MAJOR, last_minor[LAST_MAJOR]);
   x->s = rest;
   u->version = (unsigned)(major * 10 + minor);
 }
+
+/* The first version that has a target, by ptxas of CUDA 13.0. */
+static const struct {
+  char target[9];
+  unsigned char version;
+} first_version[] = {{"sm_75", 63},   {"sm_80", 70},   {"sm_86", 71},   {"sm_87", 74},
+                     {"sm_89", 78},   {"sm_90", 78},   {"sm_90a", 80},  {"sm_100", 86},
+                     {"sm_100a", 86}, {"sm_100f", 88}, {"sm_103", 88},  {"sm_103a", 88},
+                     {"sm_103f", 88}, {"sm_110", 90},  {"sm_110a", 90}, {"sm_110f", 90},
+                     {"sm_120", 87},  {"sm_120a", 87}, {"sm_120f", 88}, {"sm_121", 88},
+                     {"sm_121a", 88}, {"sm_121f", 88}};
 
 static void parse_target(struct lexer *x, struct unit *u) {
   char *t = lex_ident(x, "a target");
   if (strncmp(t, "sm_", 3) != 0 || strlen(t) >= sizeof u->target)
     ptx_error(x->p, x->line, "target is not supported: %s", t);
   memcpy(u->target, t, strlen(t) + 1);
+  for (size_t i = 0; i < sizeof first_version / sizeof *first_version; i++)
+    if (strcmp(t, first_version[i].target) == 0 && u->version < first_version[i].version)
+      ptx_error(x->p, x->line, "target %s needs PTX ISA %d.%d or later, this module is of %u.%u", t,
+                first_version[i].version / 10, first_version[i].version % 10, u->version / 10,
+                u->version % 10);
   while (lex_accept(x, ','))
     lex_ident(x, "a target option");
 }

@@ -202,6 +202,8 @@ struct module {
 
 /* Parses and decodes.  On failure NULL and a message "line N: ... : text" in err. */
 struct module *ptx_load(const char *text, size_t size, char *err, size_t err_size);
+/* What err has if, and only if, the PTX ISA version is one that is not known. */
+#define PTX_UNSUPPORTED_VERSION "unsupported .version"
 void ptx_free(struct module *m);
 /* After every var[].address is set, once, before the first launch: completes the
  * operands and the initial values that hold addresses of variables. */
