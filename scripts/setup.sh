@@ -117,15 +117,27 @@ find_toolkit() {
   return 1
 }
 
-# Installs wheels into folder $1, whole or not at all.
+# Installs wheels into folder $1, whole or not at all, one by one: the error names the one that
+# failed.  (Each by way of a folder of its own: pip does not add to one that is there.)
+# $2: what else helps than a package index that pip can reach, or empty.
 fetch_wheels() {
-  local folder=$1
-  shift
-  rm -rf "$folder" "$folder.part"
+  local folder=$1 instead=$2 wheel status
+  shift 2
+  rm -rf "$folder" "$folder.part" "$folder.wheel"
+  mkdir -p "$folder.part"
   say "fetching $* into $folder"
-  python3 -m pip install -q --disable-pip-version-check --no-deps --no-compile \
-    --root-user-action=ignore --target "$folder.part" "$@" >&2 ||
-    die "pip could not install $*; with a network this works, or set CUDA_HOME to a CUDA toolkit >= $PTXAS_MINIMUM"
+  for wheel in "$@"; do
+    status=0
+    python3 -m pip install -q --disable-pip-version-check --no-deps --no-compile \
+      --root-user-action=ignore --target "$folder.wheel" "$wheel" >&2 || status=$?
+    if [ $status -ne 0 ]; then
+      rm -rf "$folder.part" "$folder.wheel"
+      say "could not fetch the wheel $wheel: pip exited with status $status (what it said is above)"
+      die "give pip a package index that it can reach (a network, or PIP_INDEX_URL, or PIP_FIND_LINKS)${instead:+; or $instead}"
+    fi
+    cp -rl "$folder.wheel/." "$folder.part"
+    rm -rf "$folder.wheel"
+  done
   mv "$folder.part" "$folder"
 }
 
@@ -178,7 +190,7 @@ set_up_build() {
     install_packages no-pip
   else
     install_packages with-pip
-    fetch_wheels "$BUILD/toolchain" "${PTXAS_WHEELS[@]}"
+    fetch_wheels "$BUILD/toolchain" "set CUDA_HOME to a CUDA toolkit >= $PTXAS_MINIMUM" "${PTXAS_WHEELS[@]}"
     find_toolkit || die "the wheels ${PTXAS_WHEELS[*]} hold no usable ptxas and cuda.h for this machine"
   fi
   install_optional
@@ -192,7 +204,7 @@ set_up_lint() {
     return 0
   fi
   install_packages with-pip
-  fetch_wheels "$BUILD/lint-tools" "${LINT_WHEELS[@]}"
+  fetch_wheels "$BUILD/lint-tools" "" "${LINT_WHEELS[@]}"
   echo "${LINT_WHEELS[*]}" >"$stamp"
 }
 
@@ -206,7 +218,7 @@ set_up_python_client() {
   fi
   if (
     export PIP_RETRIES=${PIP_RETRIES:-1} PIP_DEFAULT_TIMEOUT=${PIP_DEFAULT_TIMEOUT:-10}
-    fetch_wheels "$folder" "${PYTHON_CLIENT_WHEELS[@]}"
+    fetch_wheels "$folder" "" "${PYTHON_CLIENT_WHEELS[@]}"
   ) && PYTHONPATH=$folder python3 -c 'import cuda.bindings.driver' >&2; then
     echo "$wanted" >"$folder/pinned"
   else
@@ -225,7 +237,7 @@ set_up_disassembler() {
     found=$(command -v nvdisasm)
   elif [ ! -x "$found" ]; then
     install_packages with-pip
-    fetch_wheels "$folder" "${DISASSEMBLER_WHEELS[@]}"
+    fetch_wheels "$folder" "put nvdisasm into PATH" "${DISASSEMBLER_WHEELS[@]}"
     chmod +x "$found"
   fi
   echo "$found"
