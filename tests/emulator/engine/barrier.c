@@ -111,7 +111,7 @@ static void mismatch(const struct wait *wait, const struct access *who) {
   for (uint32_t i = 0; i < c->nwarp; i++) {
     struct warp *w = &c->warp[i];
     FOR_LANES(l, w->live) {
-      if (!(w->waiting >> l & 1) || w->wait[l].ready != phase_over)
+      if (!(w->waiting >> l & 1) || w->wait[l].ready != phase_over || phase_over(&w->wait[l]))
         return;
       if (w->wait[l].object != b && !other.insn)
         other = access_of(w, &w->fn->insn[w->pc[l]], (int)l);

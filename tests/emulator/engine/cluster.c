@@ -124,7 +124,7 @@ static void mismatch(const struct wait *wait, const struct access *who) {
     for (uint32_t i = 0; i < k->cta[r]->nwarp; i++) {
       struct warp *w = &k->cta[r]->warp[i];
       FOR_LANES(l, w->live) {
-        if (!(w->waiting >> l & 1))
+        if (!(w->waiting >> l & 1) || w->wait[l].ready(&w->wait[l]))
           return;
         bool here = w->wait[l].ready == phase_over;
         if (!here && strcmp(w->wait[l].what, "barrier") != 0)

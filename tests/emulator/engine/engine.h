@@ -179,7 +179,10 @@ struct simt {
   uint32_t held;  /* stand at an instruction that needs lanes not yet there */
   uint32_t avoid; /* spun long enough: siblings first, for avoid_steps steps */
   uint32_t avoid_steps;
-  uint32_t ended;       /* lanes whose wait is over, not yet called again */
+  uint32_t late; /* left behind (apart.c), while others can run, for late_steps steps */
+  uint32_t late_steps;
+  bool parted;    /* some were left behind since all lanes last executed an instruction together */
+  uint32_t ended; /* lanes whose wait is over, not yet called again */
   uint32_t group[WARP]; /* by lowest lane of a warp_wait call: its lanes */
   /* loops that it may be spinning in */
   struct spin {

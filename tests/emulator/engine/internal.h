@@ -14,7 +14,13 @@
 #define ALL_LANES 0xffffffffu
 
 /* Streams of seeded numbers besides those of enum latency. */
-enum stream { STREAM_schedule = LAT_count, STREAM_timeout, STREAM_place, STREAM_count };
+enum stream {
+  STREAM_schedule = LAT_count,
+  STREAM_timeout,
+  STREAM_place,
+  STREAM_apart,
+  STREAM_count
+};
 
 struct warp_list {
   struct warp **at;
@@ -84,6 +90,15 @@ enum quantum warp_run(struct machine *m, struct warp *w, uint32_t budget);
 /* Ends waits that are over; true: some lane can run again. */
 bool warp_wake(struct machine *m, struct warp *w);
 bool spin_ready(const struct wait *wait);
+
+/* apart.c: lanes part at a branch, some that took it and some that did not; or because a
+ * wait of theirs is over. */
+void apart_branch(struct machine *m, struct warp *w, uint32_t taken, uint32_t past);
+void apart_wait(struct machine *m, struct warp *w, uint32_t woken);
+uint32_t apart_choose(struct simt *s, uint32_t can);
+static inline void apart_ran(struct simt *s, uint64_t steps) {
+  s->late_steps -= steps < s->late_steps ? (uint32_t)steps : s->late_steps;
+}
 
 /* sched.c */
 void sched_add(struct machine *m, struct warp *w);

@@ -4,7 +4,8 @@
  *
  * Every lane has its own pc.  The group of lanes with the smallest pc that can run is
  * executed until it reaches the pc of others, so that code with structured branches
- * reconverges where its paths meet.  Three things make lanes step back:
+ * reconverges where its paths meet; that they may stay apart as well is apart.c's.  Three
+ * things make lanes step back:
  *   - an instruction that needs other lanes of the warp (.aligned, membermask): the lanes
  *     there are held until the others have come;
  *   - a wait (warp_wait): parked until its condition holds or its deadline has passed;
@@ -61,6 +62,8 @@ bool warp_wake(struct machine *m, struct warp *w) {
       woken &= ~(1u << l); /* nobody called warp_wait: the loop simply goes on */
   }
   s->ended |= woken;
+  if (woken)
+    apart_wait(m, w, woken);
   return (w->live & ~w->waiting & ~s->held) != 0;
 }
 
@@ -169,8 +172,11 @@ static bool divergent(struct warp *w, const struct insn *I, uint32_t here, uint3
                here, missing, why);
 }
 
-/* .uni promises that the lanes which execute the branch together all take it, or none. */
+/* .uni promises that the lanes which execute the branch together all take it, or none.  Lanes
+ * that were apart may stand here by chance, in different turns of a loop. */
 static bool splits_uniform(struct warp *w, const struct insn *I, uint32_t taken, uint32_t past) {
+  if (w->simt.parted)
+    return false;
   struct access a = access_of(w, I, first_lane(past));
   return fault(&a, CHECK_cluster, "uni-divergent",
                ".uni promises that all lanes go one way: lanes 0x%08x do, lanes 0x%08x do not; "
@@ -229,6 +235,12 @@ static void set_pc(struct warp *w, uint32_t lanes, uint32_t pc) {
   FOR_LANES(l, lanes) w->pc[l] = pc;
 }
 
+static uint32_t at_first_target(const struct warp *w, uint32_t lanes) {
+  uint32_t pc = w->pc[first_lane(lanes)], same = 0;
+  FOR_LANES(l, lanes) same |= (uint32_t)(w->pc[l] == pc) << l;
+  return same;
+}
+
 struct group {
   uint32_t lanes, pc;
   uint32_t limit;   /* where other lanes stand: regroup there */
@@ -266,6 +278,7 @@ static enum gather gather(struct machine *m, struct warp *w, const struct insn *
       return GATHER_hold;
     }
     s->held &= ~at;
+    s->parted = false;
     g->lanes = at;
     *active = guard(m, w, I, at, &ok);
     if (ok && *active && *active != at)
@@ -286,6 +299,8 @@ static enum gather gather(struct machine *m, struct warp *w, const struct insn *
   /* Lanes with other masks stay where they are, for the next choice of a group. */
   if (r == GATHER_hold)
     s->held |= *active;
+  else if (*active == w->live)
+    s->parted = false;
   g->lanes = *active;
   return r;
 }
@@ -350,6 +365,9 @@ static enum ended run_group(struct machine *m, struct warp *w, struct group g, u
         return ENDED_fault;
       if (!back)
         return ENDED_regroup;
+      uint32_t part = I->nopd > 1 ? at_first_target(w, back) : back; /* a branch by a table */
+      if (part != lanes)
+        apart_branch(m, w, part, lanes & w->live & ~part);
       uint32_t head = w->pc[first_lane(back)];
       if (head <= pc) {
         if (back_edge(m, w, pc, head, back))
@@ -393,6 +411,8 @@ static bool choose(struct warp *w, struct group *g) {
   struct simt *s = &w->simt;
   uint32_t can = w->live & ~w->waiting & ~s->held;
   *g = (struct group){.limit = UINT32_MAX};
+  if (s->late)
+    can = apart_choose(s, can);
   if (!can) {
     /* Held lanes run when nobody is left who could join them. */
     if (!s->held || w->waiting)
@@ -450,7 +470,11 @@ enum quantum warp_run(struct machine *m, struct warp *w, uint32_t budget) {
         break;
       }
     }
-    if (run_group(m, w, g, &budget) == ENDED_fault) {
+    uint64_t steps = m->s->steps;
+    enum ended ended = run_group(m, w, g, &budget);
+    if (w->simt.late)
+      apart_ran(&w->simt, m->s->steps - steps);
+    if (ended == ENDED_fault) {
       q = QUANTUM_fault;
       break;
     }

@@ -25,7 +25,7 @@ static enum step brx(struct warp *w, const struct insn *I, uint32_t lanes) {
             table->n);
       return STEP_fault;
     }
-    if (i != first && I->mod[0] == MOD_uni) {
+    if (i != first && I->mod[0] == MOD_uni && !w->simt.parted) {
       struct access a = access_of(w, I, l);
       if (fault(&a, CHECK_cluster, "uni-divergent",
                 ".uni promises that all lanes go one way: the index is %u in lane %d, %u in "
