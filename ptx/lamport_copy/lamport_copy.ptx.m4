@@ -168,7 +168,8 @@ remark(<|Launch: grid (any, 1, 1), block (|>BLOCK<|, 1, 1).  Chunks go round the
 
   // ---- the generation of this step ------------------------------------------------------
   // Read before the wait, this is still the count that the last reader left: the producer
-  // of this step triggered us only after its own wait for that reader, and fenced.
+  // of this step triggered us only after its own wait for that reader, and fenced.  It is
+  // read where that fence put it, in L2: an L1 may have an older one.
   ld.relaxed.gpu.global.u32 step, [steps_at];
   {
     .reg .b32 bytes;
@@ -208,7 +209,8 @@ all_taken:
   only_end_apart
 
   // ---- the last CTA advances the count ------------------------------------------------------
-  // By now every thread of this CTA has read it.
+  // By now every thread of this CTA has read it; the last ticket knows that all CTAs have.
+  // Whoever reads it next comes after this grid, so an ordinary store will do.
   bar.sync 0;
   only_begin(counted, first_thread)
   {
@@ -218,7 +220,7 @@ all_taken:
     atom.acq_rel.gpu.global.inc.u32 ticket, [steps_at+4], last;  // back to 0 after the last
     setp.eq.u32 last_cta, ticket, last;
     add.u32 step, step, 1;
-    @last_cta st.relaxed.gpu.global.u32 [steps_at], step;
+    @last_cta st.global.u32 [steps_at], step;
   }
   only_end_apart
   trigger_at(TRIGGER_LATE)

@@ -26,6 +26,9 @@ constant(<|TO_MULTICAST|>, ifelse(BW_MODE, multicast, 1, 0))
 constant(<|TO_PEERS|>, ifelse(BW_MODE, peers, 1, 0))
 ifelse(BW_MODE, multicast, <||>, BW_MODE, peers, <||>, BW_MODE, local, <||>,
   <|m4_error(<|no such store mode: |>BW_MODE)|>)
+constant(<|TO_OTHERS|>, TO_MULTICAST || TO_PEERS)
+// Who reads the words: other devices, or this one alone.
+constant_text(<|READERS|>, ifelse(TO_OTHERS, 1, sys, gpu))
 constant_text(<|KEY|>, <|m|>ROWS<|_b|>BLOCK<|o|>OUTPUTS<|u|>UNROLL<|v|>VECTOR<|_|>BW_MODE)
 ifelse(BW_KEY, KEY, <||>, <|m4_error(<|key |>BW_KEY<| where the columns say |>KEY)|>)
 
@@ -130,9 +133,9 @@ m4_for(<|O|>, 0, OUTPUTS - 1, <|
 // Usage: store_words(INSTRUCTION, ADDRESS)
 // in: word0 .. of the OUTPUTS columns.  INSTRUCTION: st or multimem.st
 macro(<|store_words|>, 2, <|
-m4_if(OUTPUTS == 2, <|$1.relaxed.sys.global.b32 [$2], word0;|>,
-  OUTPUTS == 4, <|$1.relaxed.sys.global.v2<||>m4_vector_type(<|$1|>) [$2], {word0, word1};|>,
-  <|$1.relaxed.sys.global.v4<||>m4_vector_type(<|$1|>) [$2], {word0, word1, word2, word3};|>)|>)
+m4_if(OUTPUTS == 2, <|$1.relaxed.READERS.global.b32 [$2], word0;|>,
+  OUTPUTS == 4, <|$1.relaxed.READERS.global.v2<||>m4_vector_type(<|$1|>) [$2], {word0, word1};|>,
+  <|$1.relaxed.READERS.global.v4<||>m4_vector_type(<|$1|>) [$2], {word0, word1, word2, word3};|>)|>)
 // multimem.st knows vectors of float types only; the bits pass as they are.
 define(<|m4_vector_type|>, <|ifelse(<|$1|>, st, <|.b32|>, <|.f32|>)|>)
 
@@ -286,9 +289,7 @@ m4_if(U > 0, <|dnl
   // ---- latent, shared and the generation belong to earlier kernels until here ----------
   pdl_wait
 
-  // Of the threads that will store a result: the word of `shared` for it, and the edge
-  // from all this rank did before (its re-arms above all) to the stores below: they are
-  // seen by whoever reads those words and then fences.
+  // Of the threads that will store a result: the word of `shared` for it, and the step.
   .reg .b32 value, row, output;
   .reg .b16 addend;
   min.u32 value, lane, eval(VALUES - 1);  // further lanes repeat the last result
@@ -472,7 +473,12 @@ m4_if(OUTPUTS >= 8, <|dnl
     setp.ge.u32 past, lane, VALUES;
     @past exit;
   }
+m4_if(TO_OTHERS, <|dnl
+  // The edge from all this rank did before, its re-arms above all, to the stores below: they
+  // are seen by whoever reads those words and then fences.  (A single rank's are ordered by
+  // its stream.)
   fence.release.sys;
+|>)dnl
   {
     .reg .b64 target;
 m4_if(TO_PEERS, <|dnl

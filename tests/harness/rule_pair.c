@@ -105,8 +105,9 @@ static bool setting(struct rule_step *s, const char *key, const char *value) {
 static bool step_settings(struct rule_step *s, char *rest, struct bwt_text *why) {
   for (char *w = word(&rest); w != NULL; w = word(&rest)) {
     char *equals = strchr(w, '=');
-    if (strcmp(w, "pdl") == 0) {
-      s->pdl = true;
+    if (strcmp(w, "pdl") == 0 || strcmp(w, "host") == 0 || strcmp(w, "mapped") == 0) {
+      s->pdl |= *w == 'p';
+      s->where = *w == 'h' ? RULE_host : *w == 'm' ? RULE_mapped : s->where;
       continue;
     }
     if (equals != NULL)

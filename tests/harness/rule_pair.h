@@ -16,6 +16,7 @@
 enum { RULE_STEPS = 32, RULE_MARKS = 8, RULE_DIMS = 3, RULE_ARGS = 256 };
 
 enum rule_step_kind { RULE_memory, RULE_multicast, RULE_map, RULE_launch, RULE_free, RULE_wait };
+enum rule_where { RULE_device, RULE_host, RULE_mapped };
 enum rule_fill { RULE_zero, RULE_none, RULE_index };
 
 /* One line of the head; `name` is what it makes, launches or frees. */
@@ -24,7 +25,8 @@ struct rule_step {
   char name[32];
   uint64_t bytes;      /* memory, multicast */
   enum rule_fill fill; /* memory */
-  unsigned device;     /* memory, launch */
+  enum rule_where where;
+  unsigned device; /* memory, launch */
   /* launch */
   unsigned grid, block, cluster, shared, stream;
   bool pdl;

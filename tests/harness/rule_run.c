@@ -8,7 +8,7 @@
  */
 #include "harness/rule_run.h"
 
-#include "harness/driver.h"
+#include "harness/rule_rig.h"
 
 #include <dlfcn.h>
 #include <jansson.h>
@@ -18,67 +18,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STREAMS = 4, DEVICES = 16, NAMES = 64 };
-
-/* What harness/driver.h does not have. */
-#define MORE_CALLS(X)                                                                              \
-  X(CtxEnablePeerAccess, cuCtxEnablePeerAccess)                                                    \
-  X(TensorMapEncodeTiled, cuTensorMapEncodeTiled)                                                  \
-  X(MemCreate, cuMemCreate)                                                                        \
-  X(MemRelease, cuMemRelease)                                                                      \
-  X(MemAddressReserve, cuMemAddressReserve)                                                        \
-  X(MemAddressFree, cuMemAddressFree)                                                              \
-  X(MemMap, cuMemMap)                                                                              \
-  X(MemUnmap, cuMemUnmap)                                                                          \
-  X(MemSetAccess, cuMemSetAccess)                                                                  \
-  X(MulticastCreate, cuMulticastCreate)                                                            \
-  X(MulticastAddDevice, cuMulticastAddDevice)                                                      \
-  X(MulticastBindMem, cuMulticastBindMem)
-
-/* What a name of the head stands for. */
-struct named {
-  char name[40];
-  CUdeviceptr address; /* 0: a tensor map */
-  uint64_t bytes;
-  CUtensorMap map;
-  bool reserved; /* mapped address space; else an allocation */
-};
-
-struct rig {
-  const struct rule_pair *pair;
-  struct bwt_driver d;
-#define X(name, symbol) __typeof__(symbol) *name;
-  MORE_CALLS(X)
-#undef X
-  CUcontext context[DEVICES];
-  CUstream stream[DEVICES][STREAMS];
-  struct named name[NAMES];
-  unsigned names;
-  CUmodule module[DEVICES];
-  CUmemGenericAllocationHandle handle[NAMES];
-  unsigned handles;
-  CUresult result; /* the first failure */
-  char why[256];   /* the pair or the rig is wrong, not the program */
-};
-
 /* ---- names -------------------------------------------------------------------------- */
 
-static bool wrong(struct rig *r, const char *what, const char *name) {
+bool rig_wrong(struct rig *r, const char *what, const char *name) {
   if (r->why[0] == '\0')
     snprintf(r->why, sizeof r->why, "%s: %s", name, what);
   return false;
 }
 
-static struct named *find(struct rig *r, const char *name) {
+struct named *rig_find(struct rig *r, const char *name) {
   for (unsigned i = r->names; i > 0; i--)
     if (strcmp(r->name[i - 1].name, name) == 0)
       return &r->name[i - 1];
   return NULL;
 }
 
-static struct named *add(struct rig *r, const char *name) {
+struct named *rig_add(struct rig *r, const char *name) {
   if (r->names == NAMES) {
-    (void)wrong(r, "too many names", name);
+    (void)rig_wrong(r, "too many names", name);
     return NULL;
   }
   struct named *n = &r->name[r->names++];
@@ -88,130 +45,21 @@ static struct named *add(struct rig *r, const char *name) {
 }
 
 /* Keeps a failure of what the pair does; false: stop here. */
-static bool call(struct rig *r, CUresult result) {
+bool rig_call(struct rig *r, CUresult result) {
   if (result != CUDA_SUCCESS && r->result == CUDA_SUCCESS)
     r->result = result;
   return result == CUDA_SUCCESS;
 }
 
 /* A failure of what only prepares is a mistake in the pair. */
-static bool prepare(struct rig *r, const char *what, CUresult result) {
-  return result == CUDA_SUCCESS || wrong(r, bwt_driver_error(&r->d, result), what);
+bool rig_prepare(struct rig *r, const char *what, CUresult result) {
+  return result == CUDA_SUCCESS || rig_wrong(r, bwt_driver_error(&r->d, result), what);
 }
 
-static bool enter(struct rig *r, unsigned device) {
+bool rig_enter(struct rig *r, unsigned device) {
   if (device >= r->pair->devices)
-    return wrong(r, "no such device; \"devices:\" says how many there are", "device");
-  return prepare(r, "cuCtxSetCurrent", r->d.CtxSetCurrent(r->context[device]));
-}
-
-/* ---- memory -------------------------------------------------------------------------- */
-
-static bool fill(struct rig *r, const struct named *n, enum rule_fill how) {
-  if (how == RULE_none)
-    return true;
-  uint32_t *words = calloc(1, n->bytes + 4);
-  if (words == NULL)
-    return wrong(r, "no memory", n->name);
-  for (uint64_t i = 0; how == RULE_index && i * 4 < n->bytes; i++)
-    words[i] = (uint32_t)i;
-  /* A copy, for it is over when the call is: no stream waits for a fill. */
-  CUresult result = r->d.MemcpyHtoD(n->address, words, n->bytes);
-  free(words);
-  return prepare(r, n->name, result);
-}
-
-static bool do_memory(struct rig *r, const struct rule_step *s) {
-  struct named *n = add(r, s->name);
-  if (n == NULL || !enter(r, s->device))
-    return false;
-  n->bytes = s->bytes;
-  return prepare(r, s->name, r->d.MemAlloc(&n->address, s->bytes)) && fill(r, n, s->fill);
-}
-
-/* Maps it readable and writable by every device. */
-static bool map_handle(struct rig *r, struct named *n, CUmemGenericAllocationHandle handle) {
-  r->handle[r->handles++] = handle;
-  CUmemAccessDesc access[DEVICES];
-  memset(access, 0, sizeof access);
-  for (unsigned i = 0; i < r->pair->devices; i++) {
-    access[i].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    access[i].location.id = (int)i;
-    access[i].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  }
-  n->reserved = true;
-  return prepare(r, n->name, r->MemAddressReserve(&n->address, n->bytes, 0, 0, 0)) &&
-         prepare(r, n->name, r->MemMap(n->address, n->bytes, 0, handle, 0)) &&
-         prepare(r, n->name, r->MemSetAccess(n->address, n->bytes, access, r->pair->devices));
-}
-
-/* NAME: the multicast address; NAME.0, NAME.1, ...: each device's own. */
-static bool do_multicast(struct rig *r, const struct rule_step *s) {
-  CUmulticastObjectProp prop;
-  CUmemGenericAllocationHandle object, own;
-  memset(&prop, 0, sizeof prop);
-  prop.numDevices = r->pair->devices;
-  prop.size = s->bytes;
-  if (!prepare(r, s->name, r->MulticastCreate(&object, &prop)))
-    return false;
-  for (unsigned i = 0; i < r->pair->devices; i++)
-    if (!prepare(r, s->name, r->MulticastAddDevice(object, (CUdevice)i)))
-      return false;
-  for (unsigned i = 0; i < r->pair->devices; i++) {
-    CUmemAllocationProp where;
-    memset(&where, 0, sizeof where);
-    where.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    where.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    where.location.id = (int)i;
-    char name[40];
-    snprintf(name, sizeof name, "%s.%u", s->name, i);
-    struct named *n = add(r, name);
-    if (n == NULL || !enter(r, i))
-      return false;
-    n->bytes = s->bytes;
-    if (!prepare(r, name, r->MemCreate(&own, s->bytes, &where, 0)) || !map_handle(r, n, own) ||
-        !prepare(r, name, r->MulticastBindMem(object, 0, own, 0, s->bytes, 0)) ||
-        !fill(r, n, s->fill))
-      return false;
-  }
-  struct named *n = add(r, s->name);
-  if (n == NULL || !enter(r, 0))
-    return false;
-  n->bytes = s->bytes;
-  return map_handle(r, n, object);
-}
-
-static bool do_map(struct rig *r, const struct rule_step *s) {
-  const struct named *over = find(r, s->args);
-  static const CUtensorMapDataType types[] = {
-      [1] = CU_TENSOR_MAP_DATA_TYPE_UINT8,
-      [2] = CU_TENSOR_MAP_DATA_TYPE_UINT16,
-      [4] = CU_TENSOR_MAP_DATA_TYPE_UINT32,
-  };
-  if (over == NULL)
-    return wrong(r, "no memory of that name", s->args);
-  if (s->element_bytes > 4 || s->element_bytes == 3 || s->element_bytes == 0)
-    return wrong(r, "bytes= must be 1, 2 or 4", s->name);
-  struct named *n = add(r, s->name);
-  if (n == NULL)
-    return false;
-  cuuint64_t sizes[RULE_DIMS], strides[RULE_DIMS];
-  cuuint32_t box[RULE_DIMS], ones[RULE_DIMS] = {1, 1, 1};
-  uint64_t stride = s->stride ? s->stride : (uint64_t)s->elements[0] * s->element_bytes;
-  for (unsigned i = 0; i < s->rank; i++) {
-    sizes[i] = s->elements[i];
-    box[i] = s->box[i];
-    strides[i] = i == 0 ? stride : stride * s->elements[1];
-  }
-  CUtensorMapSwizzle swizzle = s->swizzle == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
-                               : s->swizzle == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
-                               : s->swizzle == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
-                                                  : CU_TENSOR_MAP_SWIZZLE_NONE;
-  return prepare(
-      r, s->name,
-      r->TensorMapEncodeTiled(&n->map, types[s->element_bytes], s->rank, (void *)over->address,
-                              sizes, strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-                              CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+    return rig_wrong(r, "no such device; \"devices:\" says how many there are", "device");
+  return rig_prepare(r, "cuCtxSetCurrent", r->d.CtxSetCurrent(r->context[device]));
 }
 
 /* ---- launching ------------------------------------------------------------------------ */
@@ -224,15 +72,15 @@ static bool argument(struct rig *r, char *text, uint64_t *value, void **paramete
     *plus = '\0';
     offset = strtoull(plus + 1, &end, 0);
     if (*end != '\0')
-      return wrong(r, "not a number after +", text);
+      return rig_wrong(r, "not a number after +", text);
   }
   *parameter = value;
   *value = strtoull(text, &end, 0);
   if (*text >= '0' && *text <= '9' && *end == '\0')
     return true;
-  struct named *n = find(r, text);
+  struct named *n = rig_find(r, text);
   if (n == NULL)
-    return wrong(r, "an argument that is no number and no name", text);
+    return rig_wrong(r, "an argument that is no number and no name", text);
   if (n->address == 0)
     *parameter = &n->map;
   *value = n->address + offset;
@@ -247,12 +95,12 @@ static bool do_launch(struct rig *r, const struct rule_step *s) {
   strcpy(args, s->args);
   for (char *a = strtok_r(args, ",", &rest); a != NULL; a = strtok_r(NULL, ",", &rest), count++)
     if (count == 16 || !argument(r, a, &values[count], &parameters[count]))
-      return wrong(r, "more than 16 arguments", s->name);
+      return rig_wrong(r, "more than 16 arguments", s->name);
   CUfunction function;
   if (s->stream >= STREAMS)
-    return wrong(r, "streams are 0 to 3", s->name);
-  if (!enter(r, s->device) ||
-      !prepare(r, s->name, r->d.ModuleGetFunction(&function, r->module[s->device], s->name)))
+    return rig_wrong(r, "streams are 0 to 3", s->name);
+  if (!rig_enter(r, s->device) ||
+      !rig_prepare(r, s->name, r->d.ModuleGetFunction(&function, r->module[s->device], s->name)))
     return false;
   CUlaunchAttribute attribute[2];
   memset(attribute, 0, sizeof attribute);
@@ -277,35 +125,28 @@ static bool do_launch(struct rig *r, const struct rule_step *s) {
                                  .hStream = r->stream[s->device][s->stream],
                                  .attrs = attribute,
                                  .numAttrs = attributes};
-  return call(r, r->d.LaunchKernelEx(&config, function, parameters, NULL));
+  return rig_call(r, r->d.LaunchKernelEx(&config, function, parameters, NULL));
 }
 
 static bool do_wait(struct rig *r) {
   for (unsigned i = 0; i < r->pair->devices; i++)
-    if (!enter(r, i) || !call(r, r->d.CtxSynchronize()))
+    if (!rig_enter(r, i) || !rig_call(r, r->d.CtxSynchronize()))
       return false;
   return true;
-}
-
-static bool do_free(struct rig *r, const struct rule_step *s) {
-  struct named *n = find(r, s->name);
-  if (n == NULL || n->reserved)
-    return wrong(r, "no memory of that name", s->name);
-  return call(r, r->d.MemFree(n->address));
 }
 
 static bool do_step(struct rig *r, const struct rule_step *s) {
   switch (s->kind) {
   case RULE_memory:
-    return do_memory(r, s);
+    return rig_memory(r, s);
   case RULE_multicast:
-    return do_multicast(r, s);
+    return rig_multicast(r, s);
   case RULE_map:
-    return do_map(r, s);
+    return rig_map(r, s);
   case RULE_launch:
     return do_launch(r, s);
   case RULE_free:
-    return do_free(r, s);
+    return rig_free(r, s);
   default:
     return do_wait(r);
   }
@@ -316,48 +157,32 @@ static bool do_step(struct rig *r, const struct rule_step *s) {
 static bool open_rig(struct rig *r, const char *program) {
   const char *problem = bwt_driver_open("emu", &r->d);
   if (problem != NULL)
-    return wrong(r, problem, "the emulated driver");
+    return rig_wrong(r, problem, "the emulated driver");
   if (!r->d.emulated) /* a real one may suffer from what the bad twins do */
-    return wrong(r, "is not the emulated one", "the driver");
+    return rig_wrong(r, "is not the emulated one", "the driver");
 #define X(name, symbol)                                                                            \
   r->name = (__typeof__(r->name))dlsym(r->d.library, #symbol);                                     \
   if (r->name == NULL)                                                                             \
-    return wrong(r, "missing", #symbol);
+    return rig_wrong(r, "missing", #symbol);
   MORE_CALLS(X)
 #undef X
   unsigned devices = r->pair->devices;
   for (unsigned i = 0; i < devices; i++)
-    if (!prepare(r, "context", r->d.DevicePrimaryCtxRetain(&r->context[i], (CUdevice)i)))
+    if (!rig_prepare(r, "context", r->d.DevicePrimaryCtxRetain(&r->context[i], (CUdevice)i)))
       return false;
   for (unsigned i = 0; i < devices; i++) {
-    if (!enter(r, i))
+    if (!rig_enter(r, i))
       return false;
     for (unsigned k = 0; k < devices && !r->pair->strangers; k++)
-      if (k != i && !prepare(r, "peers", r->CtxEnablePeerAccess(r->context[k], 0)))
+      if (k != i && !rig_prepare(r, "peers", r->CtxEnablePeerAccess(r->context[k], 0)))
         return false;
     for (unsigned k = 0; k < STREAMS; k++)
-      if (!prepare(r, "stream", r->d.StreamCreate(&r->stream[i][k], CU_STREAM_NON_BLOCKING)))
+      if (!rig_prepare(r, "stream", r->d.StreamCreate(&r->stream[i][k], CU_STREAM_NON_BLOCKING)))
         return false;
-    if (!prepare(r, "the program", r->d.ModuleLoadData(&r->module[i], program)))
+    if (!rig_prepare(r, "the program", r->d.ModuleLoadData(&r->module[i], program)))
       return false;
   }
   return true;
-}
-
-/* Releases what the last run made; every run has memory of its own. */
-static void clean_up(struct rig *r) {
-  for (unsigned i = 0; i < r->names; i++) {
-    struct named *n = &r->name[i];
-    if (n->reserved) {
-      (void)r->MemUnmap(n->address, n->bytes);
-      (void)r->MemAddressFree(n->address, n->bytes);
-    } else if (n->address != 0) {
-      (void)r->d.MemFree(n->address); /* fails if the pair freed it */
-    }
-  }
-  for (unsigned i = 0; i < r->handles; i++)
-    (void)r->MemRelease(r->handle[i]);
-  r->names = r->handles = 0;
 }
 
 static const char *text_of(const json_t *object, const char *key) {
@@ -424,7 +249,7 @@ static void child(const struct rule_pair *p, enum rule_twin twin, const uint64_t
     o->seed = seeds[i];
     snprintf(text, sizeof text, "%llu", (unsigned long long)seeds[i]);
     if (!configure("seed", text))
-      (void)wrong(&r, "refused", "seed");
+      (void)rig_wrong(&r, "refused", "seed");
     bool ok = true;
     for (unsigned k = 0; k < p->steps && ok; k++)
       ok = do_step(&r, &p->step[k]);
@@ -434,7 +259,7 @@ static void child(const struct rule_pair *p, enum rule_twin twin, const uint64_t
     read_report(report, o);
     if (r.why[0] != '\0')
       break;
-    clean_up(&r);
+    rig_clean_up(&r);
   }
   snprintf(why, size, "%s", r.why);
 }

@@ -28,10 +28,12 @@ struct mail_case {
   enum bwt_up_proj_late late;
   uint32_t plan_flags, launch_flags, mailbox_flags;
   uint32_t ranks, rows, hidden, steps, delays;
+  const char *sms; /* so few SMs; NULL: all */
   bool pdl_only, graph;
 };
 
 #define WEIGHT_LATE .late = BWT_LATE_weight, .plan_flags = BW_UP_PROJ_WEIGHT_AFTER_WAIT
+#define FEW_SMS     .sms = "2" /* a reader takes half of them */
 #define WAITS_FIRST .mailbox_flags = BW_MAILBOX_COPY_WAITS_FIRST
 
 /* M is the kernel's, hidden has eight columns a rank. */
@@ -66,8 +68,10 @@ static const struct mail_case lamport_copy_cases[] = {
     {"steps of several CTAs, readers wait first, seed 12", STEPS, 12, .steps = 7, .hidden = 512,
      .pdl_only = true, WAITS_FIRST},
     {"rows that never come, seed 13", STUCK, 13, .rows = 2, .hidden = 64},
-    {"several chunks a thread, seed 14", ONE_READER, 14, .rows = 8, .hidden = 10240},
-    {"several chunks a thread that never come, seed 15", STUCK, 15, .rows = 8, .hidden = 10240},
+    {"several chunks a thread, seed 14", ONE_READER, 14, .rows = 3, .hidden = 1024, FEW_SMS},
+    {"several chunks a thread that never come, seed 15", STUCK, 15, .rows = 3, .hidden = 1024,
+     FEW_SMS},
+    {"steps of several chunks a thread, seed 16", STEPS, 16, .steps = 7, .hidden = 512, FEW_SMS},
 };
 
 static const struct mail_case *cases_of(const struct bwm_kernel *k, unsigned *count) {
@@ -211,6 +215,8 @@ void bwm_mailbox_run(const struct bwm_kernel *k, unsigned number, bw_bundle *bun
   const struct mail_case *c = &cases_of(k, &count)[number];
   bwm_seed(c->seed);
   setenv("EMU_DEVICES", "3", 1);
+  if (c->sms != NULL)
+    setenv("EMU_SMS", c->sms, 1);
   if (c->what == STEPS || c->what == EARLY)
     run_steps(k, c, bundle, v);
   else if (!bwt_ranks_open(&ranks, "emu", bundle, &why))

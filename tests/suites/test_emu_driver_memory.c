@@ -35,7 +35,12 @@ static const char *const code =
     "  .reg .pred p; .reg .b32 v, x; .reg .b64 f;\n"
     "  ld.param.u64 f, [pf];\n  ld.param.u32 x, [pv];\n"
     "again:\n"
-    "  ld.acquire.sys.global.u32 v, [f];\n  setp.ne.u32 p, v, x;\n  @p bra again;\n  ret;\n}\n";
+    "  ld.acquire.sys.global.u32 v, [f];\n  setp.ne.u32 p, v, x;\n  @p bra again;\n  ret;\n}\n"
+    ".visible .entry wait_near(.param .u64 pf, .param .u32 pv) {\n"
+    "  .reg .pred p; .reg .b32 v, x; .reg .b64 f;\n"
+    "  ld.param.u64 f, [pf];\n  ld.param.u32 x, [pv];\n"
+    "again:\n"
+    "  ld.acquire.gpu.global.u32 v, [f];\n  setp.ne.u32 p, v, x;\n  @p bra again;\n  ret;\n}\n";
 
 static CUcontext open_device(CUdevice dev) {
   CUcontext c;
@@ -371,11 +376,44 @@ START_TEST(multicast_without_multimem) {
 }
 END_TEST
 
+/* A kernel polls what the host's fill will change: at .sys scope, or it is a race, whichever
+ * of the two comes first. */
+START_TEST(fill_beside_a_poll) {
+  static const char *const kernels[] = {"wait_flag", "wait_near"};
+  open_device(0);
+  for (int i = 0; i < 4; i++) {
+    CUstream reader, writer;
+    CUdeviceptr w;
+    OK(cuStreamCreate(&reader, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&writer, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc(&w, 4));
+    OK(cuMemsetD32(w, 0, 1));
+    OK(cuCtxSynchronize());
+    run(kernels[i % 2], w, 3, reader);
+    if (i < 2)
+      (void)cuStreamQuery(reader); /* it polls */
+    OK(cuMemsetD32Async(w, 3, 1, writer));
+    CUresult written = cuStreamSynchronize(writer), read = cuStreamSynchronize(reader);
+    if (i % 2 == 0) {
+      OK(written);
+      OK(read);
+      OK(cuMemFree(w));
+      continue;
+    }
+    ck_assert(written == CUDA_ERROR_LAUNCH_FAILED || read == CUDA_ERROR_LAUNCH_FAILED);
+    ck_assert_str_eq(barewarp_emulated_report_rule(), "race-read-write");
+    OK(cuDevicePrimaryCtxReset(0));
+    open_device(0);
+  }
+}
+END_TEST
+
 int main(void) {
   const struct bwt_test tests[] = {
       BWT_TEST("vmm", map_and_unmap, 20),
       BWT_TEST("vmm", share_with_a_process, 60),
       BWT_TEST("devices", two_devices, 20),
+      BWT_TEST("devices", fill_beside_a_poll, 20),
       BWT_TEST("devices", multicast, 20),
       BWT_TEST("devices", multicast_without_multimem, 20),
       BWT_TEST("devices", multicast_never_complete, 20),

@@ -11,6 +11,7 @@
 #include "ref/formats.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LATENT = 3584, HIDDEN = 7168 };
@@ -291,9 +292,15 @@ START_TEST(stores_suit_the_mode) {
     unsigned multimem = count_of(code, "multimem.st.relaxed.sys.global.b32 ") +
                         count_of(code, "multimem.st.relaxed.sys.global.v2.f32 ") +
                         count_of(code, "multimem.st.relaxed.sys.global.v4.f32 ");
-    unsigned plain = count_of(code, " st.relaxed.sys.global.b32 ") +
-                     count_of(code, " st.relaxed.sys.global.v2.b32 ") +
-                     count_of(code, " st.relaxed.sys.global.v4.b32 ");
+    const char *plain_store =
+        strstr(k.key, "_local") != NULL ? " st.relaxed.gpu.global" : " st.relaxed.sys.global";
+    static const char *const widths[] = {".b32 ", ".v2.b32 ", ".v4.b32 "};
+    unsigned plain = 0;
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+      char text[48];
+      snprintf(text, sizeof text, "%s%s", plain_store, widths[w]);
+      plain += count_of(code, text);
+    }
     ck_assert_msg(multimem == multicast && count_of(code, "multimem.") == multicast,
                   "%s %s: %u multimem.st", k.arch, k.key, multimem);
     ck_assert_msg(plain == !multicast && count_of(code, "st.relaxed") == multimem + plain &&

@@ -210,6 +210,7 @@ static CUresult host_alloc(void **out, CUcontext ctx, size_t size, unsigned flag
     return CUDA_ERROR_OUT_OF_MEMORY;
   struct mem *mem = global_map(device_of(ctx), (uintptr_t)p, size, p, NULL, what);
   struct memory *m = memory_add(mem, ctx, kind);
+  mem->pinned = kind == MEMORY_host;
   if (!m) {
     global_unmap(mem);
     free(p);
@@ -273,6 +274,7 @@ CUresult cuMemHostRegister(void *p, size_t size, unsigned int flags) {
     return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   struct mem *mem = global_map(device_of(guard.ctx), first, size, p, NULL, "cuMemHostRegister");
   struct memory *m = memory_add(mem, guard.ctx, MEMORY_registered);
+  mem->pinned = true;
   if (!m) {
     global_unmap(mem);
     return CUDA_ERROR_OUT_OF_MEMORY;

@@ -73,6 +73,7 @@ static void view_open(struct mc_copy *c, struct allocation *a) {
   snprintf(what, sizeof what, "memory of device %d behind a multicast object", c->shared.ordinal);
   c->view = global_map(&driver.m->dev[c->shared.ordinal], addresses_take(a->size, 0), a->size,
                        a->data, check_on(driver.m, CHECK_undef) ? a->undef : NULL, what);
+  global_map_of(c->view, a->number, a->size);
 }
 
 static void copy_close(struct mc_copy *c) {

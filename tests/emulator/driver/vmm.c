@@ -399,6 +399,7 @@ static CUresult set_access(struct mapping *m, void *arg) {
     struct mem *mem =
         global_map(&driver.m->dev[m->of->prop.location.id], m->base, m->size, m->of->data,
                    check_on(driver.m, CHECK_undef) ? m->of->undef : NULL, what);
+    global_map_of(mem, m->of->number, m->of->size);
     m->memory = memory_add(mem, NULL, MEMORY_mapped);
     if (!m->memory) {
       global_unmap(mem);

@@ -113,7 +113,9 @@ struct mem {
   struct cta *cta;
   const char *what; /* for reports: "cuMemAlloc #12", "shared of CTA 3" */
   void *shadow;
-  char *name; /* global: owned copy that `what` points at */
+  uint64_t allocation; /* what is mapped here, by a number, and maybe elsewhere, too; 0: nowhere */
+  bool pinned;         /* the host's own memory, which it may use while kernels run */
+  char *name;          /* global: owned copy that `what` points at */
 };
 
 /* Every load and store of every agent goes through these two.  They resolve the

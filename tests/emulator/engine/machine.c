@@ -152,13 +152,13 @@ uint64_t draw(struct machine *m, enum latency purpose) {
 
 /* ---- the machine ------------------------------------------------------------------ */
 
-static void device_init(struct machine *m, struct device *d, int ordinal,
-                        const struct model *model) {
+static void device_init(struct machine *m, struct device *d, int ordinal, const struct model *model,
+                        uint32_t nsm) {
   *d = (struct device){.m = m,
                        .ordinal = ordinal,
                        .cc_major = model->major,
                        .cc_minor = model->minor,
-                       .nsm = model->nsm,
+                       .nsm = nsm,
                        .max_threads_sm = 2048,
                        .max_ctas_sm = 32,
                        .shared_sm = 228 * 1024,
@@ -202,8 +202,10 @@ struct machine *machine_get(void) {
   m->ndev = (uint32_t)number_setting("EMU_DEVICES", 1, 1, 16, "1 to 16");
   m->dev = emu_alloc(m->ndev * sizeof *m->dev);
   const struct model *model = model_setting();
+  uint32_t sms = (uint32_t)number_setting("EMU_SMS", model->nsm, 1, model->nsm,
+                                          "1 to the number that the device has");
   for (uint32_t i = 0; i < m->ndev; i++)
-    device_init(m, &m->dev[i], (int)i, model);
+    device_init(m, &m->dev[i], (int)i, model, sms);
   const char *file = getenv("EMU_REPORT");
   if (file && *file) {
     m->s->json = fopen(file, "a");

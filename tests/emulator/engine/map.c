@@ -42,7 +42,18 @@ struct mem *global_map(struct device *d, uint64_t base, uint64_t size, uint8_t *
   return mem;
 }
 
+void global_map_of(struct mem *mem, uint64_t number, uint64_t size) {
+  const struct engine_state *s = mem->dev->m->s;
+  struct mem *other = NULL;
+  for (uint32_t i = 0; i < s->global_n && !other; i++)
+    if (s->global[i]->allocation == number && !s->global[i]->freed)
+      other = s->global[i];
+  mem->allocation = number;
+  order_mem_same(mem, other, size);
+}
+
 void global_unmap(struct mem *mem) {
+  order_mem_freed(mem);
   mem->freed = true; /* warps may have cached it, and reports name it */
   mem->data = mem->undef = NULL;
 }

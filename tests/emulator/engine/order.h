@@ -161,6 +161,8 @@ void order_cluster_freed(struct cluster *k);
 void order_triggered(struct warp *w, uint32_t lanes);
 void order_grid_waited(struct warp *w, uint32_t lanes);
 void order_mem_freed(struct mem *mem);
+/* The bytes, `size` in all, are those of `other`, too (NULL: of nothing else so far). */
+void order_mem_same(struct mem *mem, struct mem *other, uint64_t size);
 
 /* ---- the last writer, for reports of polls that never end --------------------------------------
  */

@@ -113,12 +113,27 @@ static bool strong_conflict(struct observer *w, const struct entry *e, uint64_t 
   return !order_report(w, e, line, bytes, LACK_coherence);
 }
 
+/* Before its wait a grid knows what a grid before it released by a fence before it triggered:
+ * but for a load that goes to where the scope begins, no copy of the word in a cache of the
+ * SM, left by whoever ran there, is known to be dropped.  (If the thread has learned anything
+ * by other ways, this may be among it.) */
+static bool only_by_trigger(const struct observer *w, const struct entry *e) {
+  const uint16_t flags = w->entry.flags;
+  if (!(flags & ENTRY_early) || flags & ENTRY_write || w->mem->space != SPACE_global ||
+      (flags & ENTRY_strong && (flags >> ENTRY_scope & 3) >= SCOPE_gpu) || e->flags & ENTRY_slot ||
+      e->grid == w->cta->grid)
+    return false;
+  const struct grid_record *me = grid_record(w->cta->grid), *by = grid_record(e->grid);
+  const struct world *known = w->view->k[KIND_generic]->world;
+  return known && known == me->begin[KIND_generic] && known != me->start &&
+         !world_knows(me->start, by) && world_knows(me->waited, by);
+}
+
 static bool conflict(struct observer *w, const struct entry *e, uint64_t line, uint64_t bytes) {
   if (!e->grid || grid_record(e->grid)->failed)
     return true;
   if (!w->cta) /* the host */
-    return world_knows(w->world, grid_record(e->grid)) ||
-           (w->entry.flags & e->flags & ENTRY_strong) ||
+    return world_knows(w->world, grid_record(e->grid)) || morally_strong(w, e) ||
            !order_report(w, e, line, bytes, LACK_order);
   const struct world *whole = w->view->k[KIND_generic]->world;
   uint32_t lanes = e->lanes;
@@ -142,6 +157,8 @@ static bool conflict(struct observer *w, const struct entry *e, uint64_t line, u
   if (w->maps)
     return known_to(w->maps, whole, e, lanes) || !(e->flags & ENTRY_write) ||
            !order_report(w, e, line, bytes, LACK_map);
+  if (only_by_trigger(w, e))
+    return !order_report(w, e, line, bytes, LACK_wait);
   if (!known_to(w->view->k[KIND_generic], whole, e, lanes)) {
     if (morally_strong(w, e))
       return strong_conflict(w, e, line, bytes);
@@ -222,8 +239,21 @@ void order_access(const struct access *a, struct mem *mem, uint64_t offset, uint
     return;
   if (!mem->shadow)
     mem->shadow = shadow_new(mem->size);
+  if (mem->pinned && w.cta && !a->engine && a->sem != SEM_weak && a->scope < SCOPE_sys &&
+      fault(a, CHECK_mailbox, "host-scope",
+            "a strong %s of %s at a scope that leaves the host out: who else may use the word at "
+            "that time is the host, and to it the access is no better than a weak one: .sys",
+            a->atomic ? "update"
+            : write   ? "write"
+                      : "read",
+            mem->what))
+    return;
   bool check = w.cta || w.entry.grid;
   (void)shadow_access(mem->shadow, &w, offset, size, check ? conflict : NULL);
+}
+
+void order_mem_same(struct mem *mem, struct mem *other, uint64_t size) {
+  mem->shadow = other ? shadow_ref(other->shadow) : shadow_new(size);
 }
 
 void order_mem_freed(struct mem *mem) {

@@ -236,6 +236,15 @@ bool order_report(const struct observer *w, const struct entry *e, uint64_t line
         "by the writer and .acquire by this thread, is missing",
         r.other->insn ? r.other->insn->line : 0);
     break;
+  case LACK_wait:
+    r.check = CHECK_pdl;
+    r.rule = "pdl-read-before-wait";
+    (void)snprintf(r.text, sizeof r.text,
+                   "read of what an earlier grid of the stream wrote, known only by way of the "
+                   "trigger of the grid between them: without griddepcontrol.wait before it the "
+                   "read must be strong, at scope .gpu or wider, or it may find an older copy in "
+                   "a cache of the SM");
+    break;
   case LACK_after:
     r.check = CHECK_tcgen05;
     r.rule = "tcgen05-fence-after";
@@ -255,7 +264,7 @@ bool order_report(const struct observer *w, const struct entry *e, uint64_t line
   if (!report(w->a->m, &r))
     return false;
   struct grid *culprit = w->a->grid;
-  if (r.who != w->a) { /* the other side, if it still runs */
+  if (r.who != w->a || !culprit) { /* the other side, if it still runs */
     grid_record(e->grid)->failed = true;
     for (struct grid *g = w->a->m->s->grids; g; g = g->run->next)
       culprit = g->record == e->grid ? g : culprit;

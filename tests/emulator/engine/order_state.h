@@ -185,6 +185,7 @@ struct page {
 };
 
 struct shadow {
+  uint32_t refs; /* memories that it is of: addresses of the same bytes */
   uint64_t pages;
   struct page *page[];
 };
@@ -212,7 +213,8 @@ void sync_access(struct line *line, const struct observer *w, uint32_t first, ui
 
 /* shadow.c */
 struct shadow *shadow_new(uint64_t bytes);
-void shadow_free(struct shadow *s);
+struct shadow *shadow_ref(struct shadow *s);
+void shadow_free(struct shadow *s); /* a reference */
 /* Looks at the entries of the bytes, then leaves w->entry there.  conflict is asked about
  * each entry that is a write or meets one; bytes: those in common; false: it ends here. */
 typedef bool (*conflict_fn)(struct observer *w, const struct entry *old, uint64_t line,
@@ -239,6 +241,7 @@ enum lack {
   LACK_fence,    /* causality, but no proxy fence */
   LACK_after,    /* no tcgen05.fence::after_thread_sync since */
   LACK_map,      /* no fence.proxy.tensormap */
+  LACK_wait,     /* causality by a trigger alone, which a weak read does not follow */
   LACK_coherence /* strong both, and which comes last is a matter of timing */
 };
 /* Fills in the other side; true: the launch ends. */

@@ -14,7 +14,13 @@
 struct shadow *shadow_new(uint64_t bytes) {
   uint64_t each = (uint64_t)LINE_BYTES * PAGE_LINES, pages = (bytes + each - 1) / each;
   struct shadow *s = emu_alloc(sizeof *s + pages * sizeof(struct page *));
+  s->refs = 1;
   s->pages = pages;
+  return s;
+}
+
+struct shadow *shadow_ref(struct shadow *s) {
+  s->refs++;
   return s;
 }
 
@@ -31,7 +37,9 @@ static void page_free(struct page *p) {
 }
 
 void shadow_free(struct shadow *s) {
-  for (uint64_t i = 0; s && i < s->pages; i++)
+  if (!s || --s->refs)
+    return;
+  for (uint64_t i = 0; i < s->pages; i++)
     page_free(s->page[i]);
   free(s);
 }
