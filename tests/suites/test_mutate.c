@@ -17,9 +17,10 @@ static const struct {
   const char *options;
   int count;
 } samples[] = {
-    {"--kinds arrivals,bytes,parity,generation --match '*/sm_100f/*'", 24},
-    {"--kinds scope,semantics --match 'wo_a/sm_100f/*'", 24},
-    {"--kinds delete --match 'up_proj/*_multicast'", 10},
+    {"--kinds arrivals,bytes,parity,generation --match '*/sm_100f/*'", 21},
+    {"--kinds scope,semantics --match '*/sm_100f/*'", 21},
+    {"--kinds delete --match 'up_proj/*'", 10},
+    {"--match 'lamport_copy/*'", 6},
     {"--kinds bytes,parity --match 'wo_a/sm_90a/t7x1f_h1'", 6},
 };
 
