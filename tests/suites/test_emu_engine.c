@@ -548,7 +548,7 @@ static const struct hang hangs[] = {
                "  add.u32 %r3, %r3, 1;\n"
                "  setp.eq.u32 %p2, %r4, 0;\n"
                "  @%p2 bra POLL;\n  ret;\n}\n",
-     "no-progress", NULL, "loop that writes nothing"},
+     "no-progress", "ld.acquire", "memory to change"},
     {HANG_HEAD "  @%p1 exit;\n"
                "  mbarrier.init.shared::cta.b64 [%r1], 64;\n"
                "POLL: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r1], 0;\n"
@@ -594,6 +594,98 @@ START_TEST(hang_is_reported) {
     char line[32];
     (void)snprintf(line, sizeof line, "k line %u:", line_of(h->body, h->line));
     ck_assert_msg(strstr(q->text, line) != NULL, "%s in %s", line, q->text);
+  }
+}
+END_TEST
+
+/* ---- polls -----------------------------------------------------------------------------------
+ */
+
+/* A chain: every thread polls its word, then writes the next one; so lanes leave the loop one
+ * by one.  It counts its rounds, so that no lap equals the one before. */
+static const char chain_ptx[] = PTX_HEAD ".visible .entry k(.param .u64 data) {\n"
+                                         "  .reg .b64 %rd<4>; .reg .b32 %r<8>; .reg .pred %p<2>;\n"
+                                         "  ld.param.u64 %rd1, [data];\n"
+                                         "  mov.u32 %r1, %tid.x;\n"
+                                         "  mov.u32 %r2, %ctaid.x;\n"
+                                         "  mov.u32 %r3, %ntid.x;\n"
+                                         "  mad.lo.u32 %r1, %r2, %r3, %r1;\n"
+                                         "  mad.wide.u32 %rd1, %r1, 4, %rd1;\n"
+                                         "  mov.u32 %r5, 0;\n"
+                                         "POLL: ld.relaxed.gpu.global.u32 %r4, [%rd1];\n"
+                                         "  add.u32 %r5, %r5, 1;\n"
+                                         "  setp.eq.u32 %p1, %r4, 0;\n"
+                                         "  @%p1 bra POLL;\n"
+                                         "  add.u32 %r4, %r4, 1;\n"
+                                         "  st.relaxed.gpu.global.u32 [%rd1+4], %r4;\n"
+                                         "  ret;\n"
+                                         "}\n";
+
+static uint64_t chain_run(void) {
+  enum { N = 5 * 96 };
+  static const uint32_t words[N + 1] = {1};
+  const uint64_t p = engine_memory(sizeof words, words);
+  const struct run r = {
+      .ptx = chain_ptx, .grid = 5, .block = 96, .params = &p, .params_size = sizeof p};
+  ck_assert_int_eq(engine_run(&r), GRID_complete);
+  return ((uint32_t *)engine_data(p))[N] == N + 1;
+}
+
+/* Nobody writes what it polls: it gives up after exactly so many rounds. */
+static const char gives_up_ptx[] =
+    PTX_HEAD ".visible .entry k(.param .u64 data) {\n"
+             "  .reg .b64 %rd<4>; .reg .b32 %r<8>; .reg .pred %p<4>;\n"
+             "  ld.param.u64 %rd1, [data];\n"
+             "  mov.u32 %r1, 0;\n"
+             "POLL: ld.volatile.global.v2.u32 {%r2, %r3}, [%rd1];\n"
+             "  or.b32 %r4, %r2, %r3;\n"
+             "  setp.ne.u32 %p1, %r4, 0;\n"
+             "  @%p1 bra DONE;\n"
+             "  add.u32 %r1, %r1, 1;\n"
+             "  setp.lt.u32 %p2, %r1, 20000;\n"
+             "  @%p2 bra POLL;\n"
+             "DONE: st.global.u32 [%rd1+8], %r1;\n"
+             "  ret;\n"
+             "}\n";
+
+static uint64_t gives_up_run(void) {
+  const uint64_t p = engine_memory(12, NULL);
+  const struct run r = {.ptx = gives_up_ptx, .params = &p, .params_size = sizeof p};
+  ck_assert_int_eq(engine_run(&r), GRID_complete);
+  return ((uint32_t *)engine_data(p))[2];
+}
+
+/* Strong loads from an address that moves: no poll. */
+static const char sum_ptx[] = PTX_HEAD ".visible .entry k(.param .u64 data) {\n"
+                                       "  .reg .b64 %rd<4>; .reg .b32 %r<8>; .reg .pred %p<2>;\n"
+                                       "  ld.param.u64 %rd1, [data];\n"
+                                       "  add.u64 %rd2, %rd1, 400;\n"
+                                       "  mov.u32 %r1, 0;\n"
+                                       "NEXT: ld.relaxed.sys.global.u32 %r2, [%rd1];\n"
+                                       "  add.u32 %r1, %r1, %r2;\n"
+                                       "  add.u64 %rd1, %rd1, 4;\n"
+                                       "  setp.lt.u64 %p1, %rd1, %rd2;\n"
+                                       "  @%p1 bra NEXT;\n"
+                                       "  st.global.u32 [%rd2], %r1;\n"
+                                       "  ret;\n"
+                                       "}\n";
+
+static uint64_t sum_run(void) {
+  uint32_t words[101];
+  for (uint32_t i = 0; i < 101; i++)
+    words[i] = 7;
+  const uint64_t p = engine_memory(sizeof words, words);
+  const struct run r = {.ptx = sum_ptx, .params = &p, .params_size = sizeof p};
+  ck_assert_int_eq(engine_run(&r), GRID_complete);
+  ck_assert_uint_lt(machine_get()->now, 1000); /* nor did it wait between */
+  return ((uint32_t *)engine_data(p))[100];
+}
+
+START_TEST(polls) {
+  for (uint64_t seed = 0; seed < 4; seed++) {
+    ck_assert_uint_eq(in_child(seed, "all", chain_run), 1);
+    ck_assert_uint_eq(in_child(seed, "all", gives_up_run), 20000);
+    ck_assert_uint_eq(in_child(seed, "all", sum_run), 700);
   }
 }
 END_TEST
@@ -654,6 +746,7 @@ int main(void) {
       BWT_TEST("pdl", dependent_starts_early_or_not, 60),
       BWT_LOOP("race", races_show_both_outcomes, 0, (int)BWT_COUNT(racy), 60),
       BWT_LOOP("progress", hang_is_reported, 0, (int)BWT_COUNT(hangs), 300),
+      BWT_TEST("polls", polls, 60),
       BWT_TEST("seed", seed_determines_the_run, 60),
       BWT_TEST("grids", placement, 60),
   };

@@ -19,6 +19,7 @@ enum stream {
   STREAM_timeout,
   STREAM_place,
   STREAM_apart,
+  STREAM_poll,
   STREAM_count
 };
 

@@ -4,6 +4,7 @@
  * together, with the line, so that a hang on hardware is a text here.
  */
 #include "mbarrier.h"
+#include "poll.h"
 #include "polled.h"
 
 #include <stdarg.h>
@@ -62,6 +63,23 @@ static const struct insn *polled(const struct warp *w, int lane) {
   return &w->fn->insn[branch];
 }
 
+static bool spins(const struct warp *w, int lane) {
+  return w->wait[lane].ready == spin_ready || poll_waits(&w->wait[lane]);
+}
+
+static void describe_poll(struct warp *w, int lane, const struct insn *read, struct stuck *s) {
+  s->insn = read;
+  s->spins = true;
+  s->what = "memory to change: it polls";
+  s->address = 0;
+  for (unsigned i = 0; i < read->nopd; i++) {
+    const struct opd *o = &read->opd[i];
+    s->polls |= o->kind == OPD_addr;
+    if (o->kind == OPD_addr)
+      s->address = (o->n ? opd_get(w, &o->elem[0], lane) : 0) + o->imm;
+  }
+}
+
 static void describe(struct warp *w, int lane, struct stuck *s) {
   s->grid = w->cta->grid;
   s->warp = w;
@@ -74,18 +92,8 @@ static void describe(struct warp *w, int lane, struct stuck *s) {
   }
   s->what = w->wait[lane].what;
   s->address = w->wait[lane].address;
-  if (w->wait[lane].ready == spin_ready) {
-    s->insn = polled(w, lane);
-    s->spins = true;
-    s->what = "memory to change: it polls";
-    s->address = 0;
-    for (unsigned i = 0; i < s->insn->nopd; i++) {
-      const struct opd *o = &s->insn->opd[i];
-      s->polls |= o->kind == OPD_addr;
-      if (o->kind == OPD_addr)
-        s->address = (o->n ? opd_get(w, &o->elem[0], lane) : 0) + o->imm;
-    }
-  }
+  if (spins(w, lane))
+    describe_poll(w, lane, polled(w, lane), s);
 }
 
 static void collect_warp(struct warp *w, struct stuck *groups, uint32_t *n, uint32_t *more,
@@ -100,9 +108,13 @@ static void collect_warp(struct warp *w, struct stuck *groups, uint32_t *n, uint
     if (idle >> l & 1) {
       describe(w, l, &s);
     } else {
+      const struct insn *read = limit ? NULL : poll_at(w, w->pc[l]);
       s.grid = w->cta->grid;
+      s.warp = w;
       s.insn = &w->fn->insn[w->pc[l]];
       s.what = limit ? "nothing: it runs" : "nothing: it runs in a loop that writes nothing";
+      if (read)
+        describe_poll(w, l, read, &s);
     }
     FOR_LANES(k, left) {
       if ((idle >> k & 1) != (idle >> l & 1))
@@ -168,7 +180,7 @@ static void report_poll_holds(struct machine *m, const struct stuck *s) {
   if (!(w->simt.held >> held & 1))
     return;
   FOR_LANES(l, w->live & w->waiting) {
-    if (w->wait[l].ready != spin_ready)
+    if (!spins(w, (int)l))
       continue;
     struct access here = access_of(w, s->insn, held);
     struct access there = access_of(w, polled(w, (int)l), (int)l);

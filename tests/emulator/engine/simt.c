@@ -11,9 +11,10 @@
  *   - a wait (warp_wait): parked until its condition holds or its deadline has passed;
  *   - a loop in which no register changes while nothing else in the machine happens: it
  *     can only end by someone else's doing, so its lanes are parked until something
- *     happens.  A loop that goes on while siblings could run yields to them for a while.
+ *     happens; one that polls a word (poll.h) until that changes.  A loop that goes on while
+ * siblings could run yields to them for a while.
  */
-#include "internal.h"
+#include "poll.h"
 
 #define SIBLING_EDGES 128 /* back edges before siblings at a higher pc get their turn */
 #define SIBLING_STEPS 64  /* and for how many instructions */
@@ -58,7 +59,7 @@ bool warp_wake(struct machine *m, struct warp *w) {
   s->deadline = next;
   w->waiting &= ~woken;
   FOR_LANES(l, woken) {
-    if (w->wait[l].ready == spin_ready)
+    if (w->wait[l].ready == spin_ready || poll_waits(&w->wait[l]))
       woken &= ~(1u << l); /* nobody called warp_wait: the loop simply goes on */
   }
   s->ended |= woken;
@@ -370,7 +371,7 @@ static enum ended run_group(struct machine *m, struct warp *w, struct group g, u
         apart_branch(m, w, part, lanes & w->live & ~part);
       uint32_t head = w->pc[first_lane(back)];
       if (head <= pc) {
-        if (back_edge(m, w, pc, head, back))
+        if (back_edge(m, w, pc, head, back) || poll_park(m, w, pc, head, back))
           return ENDED_regroup;
         if (w->live & ~w->waiting & ~s->held & ~back && ++s->sibling_edges >= SIBLING_EDGES) {
           s->sibling_edges = 0;

@@ -141,6 +141,7 @@ struct insn {
   uint32_t index;   /* in the function */
   uint32_t line;    /* of the module's text, 1-based */
   const char *text; /* the instruction as written, one line */
+  uint16_t polls;   /* the engine's: of a branch back, what poll.c knows of its loop */
 };
 
 enum sreg {
