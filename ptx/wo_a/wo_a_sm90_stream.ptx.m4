@@ -321,6 +321,7 @@ m4_if(SHIFT_REGISTERS, <|dnl
   setmaxnreg.inc.sync.aligned.u32 PRODUCT_REGISTERS;
 |>)dnl
   .reg .f32 acc<eval(4 * GROUPS)>;
+  .reg .b32 a<eval(8 * BUFFERS)>;  // A operands; those of the stage before may be in flight
   .reg .b32 in_four, row, w_from, x_start, inbox, row_group;
   and.b32 in_four, lane, 3;  // lane 4g + q: q
   row_of_lane(row)
@@ -367,7 +368,7 @@ m4_for(<|STAGE|>, 0, STAGES - 1, <|
     shl.b32 fields_a, fields_a, 2;
     shl.b32 fields_b, fields_b, 2;
     mbarrier_wait(LOADED(STAGE), parity)
-    .reg .b32 w<eval(4 * STAGE_BLOCKS)>, a<eval(8 * BUFFERS)>;
+    .reg .b32 w<eval(4 * STAGE_BLOCKS)>;
 m4_for(<|STEP|>, 0, STAGE_BLOCKS - 1, <|
 m4_if(STEP % LOAD_BLOCKS == 0, <|dnl
 m4_for(<|AHEAD|>, STEP, STEP + LOAD_BLOCKS - 1, <|

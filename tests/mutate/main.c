@@ -3,10 +3,11 @@
  * Mutation testing of the shipped kernels: every mutant must be killed, by a check of the
  * emulated driver, a wrong result or the report that nothing gets on.
  *
- *   mutate [--sample N] [--match GLOB] [--kinds LIST] [--list] [--verbose]
+ *   mutate [--sample N] [--match GLOB] [--instruction GLOB] [--kinds LIST] [--list] [--verbose]
  *
  *   --sample N     N mutants, spread evenly over all
  *   --match GLOB   only mutants of kernels family/arch/key that match
+ *   --instruction GLOB  only mutants of instructions that match: '*wgmma.fence*'
  *   --kinds LIST   only mutants of these kinds (mutant.h), separated by commas
  *   --list         print the mutants, run nothing
  *   --verbose      print what killed each
@@ -34,7 +35,7 @@ enum { PROGRESS_SECONDS = 10, MOST_CASES = 32, EQUIVALENT_PERCENT = 3 };
 
 struct options {
   size_t sample;
-  const char *match, *kinds;
+  const char *match, *instruction, *kinds;
   bool list, verbose;
 };
 
@@ -50,6 +51,8 @@ static struct options read_options(int argc, char **argv) {
       }
     } else if (strcmp(argv[i], "--match") == 0 && i + 1 < argc) {
       o.match = argv[++i];
+    } else if (strcmp(argv[i], "--instruction") == 0 && i + 1 < argc) {
+      o.instruction = argv[++i];
     } else if (strcmp(argv[i], "--kinds") == 0 && i + 1 < argc) {
       o.kinds = argv[++i];
     } else if (strcmp(argv[i], "--list") == 0) {
@@ -58,7 +61,8 @@ static struct options read_options(int argc, char **argv) {
       o.verbose = true;
     } else {
       (void)fprintf(stderr,
-                    "usage: %s [--sample N] [--match GLOB] [--kinds LIST] [--list] [--verbose]\n",
+                    "usage: %s [--sample N] [--match GLOB] [--instruction GLOB] [--kinds LIST] "
+                    "[--list] [--verbose]\n",
                     argv[0]);
       exit(2);
     }
@@ -66,10 +70,12 @@ static struct options read_options(int argc, char **argv) {
   return o;
 }
 
-/* Whether the kind is in the list. */
-static bool wants(const struct options *o, enum bwm_kind kind) {
-  const char *name = bwm_kind_name(kind);
+/* Whether the kind is in the list, and the instruction is asked for. */
+static bool wants(const struct options *o, const struct bwm_mutant *m) {
+  const char *name = bwm_kind_name(m->kind);
   size_t length = strlen(name);
+  if (o->instruction != NULL && fnmatch(o->instruction, m->instruction, 0) != 0)
+    return false;
   if (o->kinds == NULL)
     return true;
   for (const char *at = o->kinds; (at = strstr(at, name)) != NULL; at += length)
@@ -91,7 +97,7 @@ static struct bwm_result *choose(const struct bwm_kernel *kernels, size_t kernel
     if (o->match != NULL && fnmatch(o->match, kernels[i].name, 0) != 0)
       continue;
     for (size_t m = 0; m < kernels[i].mutant_count; m++)
-      if (wants(o, kernels[i].mutants[m].kind))
+      if (wants(o, &kernels[i].mutants[m]))
         results[used++] =
             (struct bwm_result){.kernel = &kernels[i], .mutant = &kernels[i].mutants[m]};
   }

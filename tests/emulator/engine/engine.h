@@ -446,6 +446,9 @@ struct cta *cluster_cta(const struct access *a, uint64_t addr);
 
 void tcgen05_cta_exit(struct cta *c); /* leak check, frees the queue */
 void units_device_init(struct device *d);
+/* A watched instruction (insn.watched) is about to access its registers; false: a report ends
+ * the launch. */
+bool units_registers_used(struct warp *w, const struct insn *I, uint32_t lanes);
 /* An asynchronous instruction of the warp has this register as its result, and nothing has
  * waited for that: what must be waited with, else NULL; *by: the instruction, if known. */
 const char *units_pending_register(struct warp *w, uint32_t reg, const struct access **by);

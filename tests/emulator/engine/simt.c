@@ -340,7 +340,8 @@ static enum ended run_group(struct machine *m, struct warp *w, struct group g, u
       s->ended &= ~lanes;
       m->now++;
       m->s->steps++;
-      step = I->form->exec(w, I, active);
+      step = I->watched && !units_registers_used(w, I, active) ? STEP_fault
+                                                               : I->form->exec(w, I, active);
       w->resumed = 0;
       g.resumed = 0;
       if (*budget)

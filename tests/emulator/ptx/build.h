@@ -91,6 +91,9 @@ int32_t guard(struct builder *b, struct stmt *at);
 /* inline.c */
 void inline_call(struct builder *b, struct stmt *call);
 
+/* watch.c: sets insn.watched of a function whose instructions are complete. */
+void watch_registers(struct arena *a, struct function *fn);
+
 /* module.c */
 uint32_t add_module_var(struct builder *b, struct var_decl *v);
 

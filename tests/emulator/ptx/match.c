@@ -284,6 +284,9 @@ static bool match_operands(struct attempt *t, const struct row *r, const struct 
     return refuse(t, 100, "%u operands where %u are expected", n, n < least ? least : r->nword);
   I->opd = arena_alloc(t->arena, r->nword * sizeof *I->opd);
   I->nopd = (uint8_t)n;
+  I->writes = 0;
+  for (unsigned i = 0; i < n; i++)
+    I->writes |= (uint16_t)((r->word[i].kind == 'w') << i);
   for (unsigned i = 0; i < n; i++)
     if (!match_operand(t, i + 1, &r->word[i], &args[i], &I->opd[i]))
       return false;

@@ -117,6 +117,7 @@ static void finish_function(struct builder *b, struct func_decl *f) {
   fn->ninsn = b->ninsn;
   fn->nreg = b->nreg;
   fn->reg_name = b->reg_name;
+  watch_registers(b->arena, fn);
 }
 
 static void build_function(struct builder *b, struct func_decl *f) {

@@ -113,7 +113,8 @@ enum form_flags {
   FORM_sm100 = 1 << 2,   /* refused for targets below sm_100 */
   FORM_sm90a = 1 << 3,   /* refused for targets other than sm_90a */
   FORM_branch = 1 << 4,  /* ends a basic block */
-  FORM_sm100f = 1 << 5   /* refused for targets other than sm_10xf and sm_10xa */
+  FORM_sm100f = 1 << 5,  /* refused for targets other than sm_10xf and sm_10xa */
+  FORM_in_flight = 1 << 6 /* goes on using registers of operands 0 and 1 once it is issued */
 };
 
 struct form {
@@ -135,6 +136,8 @@ struct insn {
   uint8_t types;
   uint8_t vec; /* 1, 2, 4, 8 from .vN */
   uint8_t nopd;
+  uint16_t writes; /* a bit for each operand that is a destination */
+  bool watched;    /* uses registers that an instruction of the function uses in flight */
   bool pred_invert;
   int32_t pred; /* register slot, -1: unconditional */
   struct opd *opd;

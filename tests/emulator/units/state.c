@@ -59,6 +59,11 @@ void tcgen05_cta_exit(struct cta *c) {
   c->tc = NULL;
 }
 
+bool units_registers_used(struct warp *w, const struct insn *I, uint32_t lanes) {
+  const struct unit_cta *u = w->cta->tc;
+  return !u || !u->wgmma[w->index] || wgmma_registers_used(u->wgmma[w->index], w, I, lanes);
+}
+
 const char *units_pending_register(struct warp *w, uint32_t reg, const struct access **by) {
   const struct unit_cta *u = w->cta->tc;
   *by = NULL;

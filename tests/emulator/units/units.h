@@ -41,6 +41,9 @@ struct unit_cta *unit_cta(struct cta *c);
 void bulk_free(struct bulk_thread *t);
 void wgmma_free(struct wgmma_warp *g);
 bool wgmma_pending(const struct wgmma_warp *g, uint32_t reg); /* an accumulator not waited for */
+/* Another instruction accesses registers that some wgmma uses; false: a report. */
+bool wgmma_registers_used(struct wgmma_warp *g, struct warp *w, const struct insn *I,
+                          uint32_t lanes);
 void multimem_cta_exit(struct multimem *first);
 
 /* Multicast stores take time to arrive.  A release pattern (release operation or fence, at

@@ -10,6 +10,7 @@
  */
 #include "fragment.h"
 #include "layout.h"
+#include "wgmma_registers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ struct accumulator {
   const struct opd *d; /* the vector of registers */
   unsigned count, shape;
   uint32_t in_flight;
-  uint64_t last_group, due;
+  uint64_t last_group;
   uint32_t *undef; /* count * 32 */
   struct accumulator *next;
 };
@@ -29,8 +30,9 @@ struct wgmma_warp {
   uint64_t first;
   uint32_t room, in_flight;
   struct accumulator *acc;
+  struct wgmma_registers *registers;
   bool dead;
-  bool fenced; /* by wgmma.fence, since the warp last waited for results */
+  bool fenced; /* by wgmma.fence, since the warp started */
 };
 
 struct wgmma {
@@ -53,6 +55,7 @@ static struct wgmma_warp *state_of(struct warp *w) {
     *s = unit_alloc(sizeof **s);
     (*s)->room = 8;
     (*s)->in_group = unit_alloc(8 * sizeof(uint64_t));
+    (*s)->registers = wgmma_registers_new(w->fn->nreg);
   }
   return *s;
 }
@@ -64,6 +67,7 @@ static void state_drop(struct wgmma_warp *s) {
     free(s->acc);
     s->acc = next;
   }
+  wgmma_registers_free(s->registers);
   free(s->in_group);
   free(s);
 }
@@ -80,6 +84,11 @@ bool wgmma_pending(const struct wgmma_warp *s, uint32_t reg) {
       if (acc->d->elem[i].kind == OPD_reg && (uint32_t)acc->d->elem[i].reg == reg)
         return true;
   return false;
+}
+
+bool wgmma_registers_used(struct wgmma_warp *s, struct warp *w, const struct insn *I,
+                          uint32_t lanes) {
+  return wgmma_registers_access(s->registers, w, I, lanes);
 }
 
 /* Makes room for the counter of the open group; finished groups at the front go. */
@@ -261,10 +270,15 @@ static enum step exec_wgmma(struct warp *w, const struct insn *I, uint32_t lanes
     return STEP_fault;
   p.accumulate = opd_get(w, &o[3], lane) & 1;
   if (!s->fenced && fault(&p.a, CHECK_race, "wgmma-fence",
-                          "no wgmma.fence since the warp started or last waited: nothing orders "
-                          "its accesses to the registers of accumulator and A before this"))
+                          "no wgmma.fence since the warp started: one is required before the "
+                          "first wgmma.mma_async"))
     return STEP_fault;
-  p.acc = accumulator_of(w, s, &o[0], (unsigned)I->mod[0] << 16 | I->type[0]);
+  const uint32_t shape = (uint32_t)I->mod[0] << 16 | I->type[0];
+  uint64_t earliest;
+  if (!wgmma_registers_issue(s->registers, &p.a, shape, &earliest))
+    return STEP_fault;
+  s->fenced = true; /* once is enough */
+  p.acc = accumulator_of(w, s, &o[0], shape);
   struct wgmma *x = unit_alloc(sizeof *x);
   *x = p;
   order_issue_pipe(&x->a, PIPE_wgmma, s->open + 1);
@@ -272,11 +286,10 @@ static enum step exec_wgmma(struct warp *w, const struct insn *I, uint32_t lanes
   x->e.what = "wgmma.mma_async";
   s->in_group[s->open - s->first]++;
   s->in_flight++;
-  uint64_t earliest = p.acc->in_flight ? p.acc->due + 1 : 0;
   p.acc->in_flight++;
   p.acc->last_group = s->open;
   event_post_after(x->a.m, &x->e, LAT_wgmma, earliest);
-  p.acc->due = x->e.due;
+  wgmma_registers_issued(s->registers, &x->a, shape, s->open, x->e.due);
   return STEP_next;
 }
 
@@ -285,7 +298,9 @@ static enum step exec_wgmma(struct warp *w, const struct insn *I, uint32_t lanes
 
 static enum step exec_fence(struct warp *w, const struct insn *I, uint32_t lanes) {
   (void)I, (void)lanes;
-  state_of(w)->fenced = true;
+  struct wgmma_warp *s = state_of(w);
+  s->fenced = true;
+  wgmma_registers_fence(s->registers);
   return STEP_next;
 }
 
@@ -333,9 +348,8 @@ static enum step exec_wait(struct warp *w, const struct insn *I, uint32_t lanes)
     return STEP_wait;
   }
   order_pipe_known(w, lanes, PIPE_wgmma, s->open > wait.arg ? s->open - wait.arg : 0);
+  wgmma_registers_waited(s->registers, s->open > wait.arg ? s->open - wait.arg : 0);
   deliver(w, s, wait.arg);
-  if (!wait.arg) /* what follows touches the registers */
-    s->fenced = false;
   return STEP_next;
 }
 
@@ -381,17 +395,18 @@ static const char *check_shape(const struct insn *I) {
                                                                                                                                                                k) "|" N(256,      \
                                                                                                                                                                         k) "}"
 #define COMMON .flags = FORM_sm90a | FORM_aligned, .tested = "H200"
+#define MMA    .flags = FORM_sm90a | FORM_aligned | FORM_in_flight, .tested = "H200"
 #define FROM_SHARED(k, types, tail)                                                                \
   {.pattern = "wgmma.mma_async.sync.aligned" SHAPES(k) types,                                      \
    .operands = "vw32 r64 r64 rp i i" tail,                                                         \
    .exec = exec_wgmma,                                                                             \
-   COMMON,                                                                                         \
+   MMA,                                                                                            \
    .check = check_shape}
 #define FROM_REGISTERS(k, types, tail)                                                             \
   {.pattern = "wgmma.mma_async.sync.aligned" SHAPES(k) types,                                      \
    .operands = "vw32 v4r32 r64 rp i i" tail,                                                       \
    .exec = exec_wgmma,                                                                             \
-   COMMON,                                                                                         \
+   MMA,                                                                                            \
    .check = check_shape}
 #define FP8 "{.f32|.f16}{.e4m3|.e5m2}{.e4m3|.e5m2}"
 
