@@ -43,7 +43,7 @@ undivert(1)dnl
 remark(<|  S_LOADED         1 arrival with the bytes of the weight box + |>eval(THREADS / 4)<|, the threads that|>)
 //                    quantize these 128 columns; the mma thread waits
 //   S_SCALES_LOADED  1 arrival with the bytes of the scale box; warp 0 waits
-//   S_ACCUMULATED    1 arrival, by tcgen05.commit; the mma thread waits
+//   S_ACCUMULATED    1 arrival, by tcgen05.commit; warp 0 waits
 m4_if(HEADS > 1, <|dnl
 //   S_REDUCED        1 arrival with the bytes of all partial sums we own; warp 0 waits
 //   bar 1  warps 0..3: the inbox is full
@@ -407,11 +407,9 @@ m4_for(<|STEP|>, 0, MMA_STEPS - 1, <|
 |>)dnl
 |>)dnl
     tcgen05_commit(AT(S_ACCUMULATED))
-    mbarrier_wait(AT(S_ACCUMULATED), 0)
-    tcgen05_fence_after
   }
   only_end
-  tcgen05_fence_before  // on to the other readers
+  mbarrier_wait(AT(S_ACCUMULATED), 0)  // by all lanes
   warps_end
 m4_if(HEADS > 1, <|dnl
 

@@ -61,7 +61,11 @@ void tcgen05_cta_exit(struct cta *c) {
 
 bool units_registers_used(struct warp *w, const struct insn *I, uint32_t lanes) {
   const struct unit_cta *u = w->cta->tc;
-  return !u || !u->wgmma[w->index] || wgmma_registers_used(u->wgmma[w->index], w, I, lanes);
+  if (!u)
+    return true;
+  return u->wgmma[w->index] ? wgmma_registers_used(u->wgmma[w->index], w, I, lanes)
+         : u->queue         ? tc_registers_used(u->queue->warp[w->index].first, w, I, lanes)
+                            : true;
 }
 
 const char *units_pending_register(struct warp *w, uint32_t reg, const struct access **by) {

@@ -69,6 +69,9 @@ struct tc_queue {
   struct tc_op *op; /* in flight, newest first */
   uint32_t in_flight;
   uint32_t largest; /* columns of the smallest allocation so far: none may be larger */
+  const struct insn *allocated; /* the last tcgen05.alloc */
+  uint32_t allocator;           /* its warp */
+  bool all_columns;             /* one left nothing for others to allocate */
   bool relinquished, dead;
   uint32_t nwarp;
   struct tc_warp *warp;
@@ -84,6 +87,10 @@ void tc_post(struct tc_op *op, const char *what);
 const struct tc_op *tc_in_flight(const struct tc_queue *q, uint32_t kinds, uint32_t column,
                                  uint32_t columns);
 void tc_load_free(struct tc_load *l);
+/* Another instruction accesses registers, while these loads are not waited for; false: a
+ * report ends the launch. */
+bool tc_registers_used(const struct tc_load *first, struct warp *w, const struct insn *I,
+                       uint32_t lanes);
 
 /* A TMEM operand: lane and column.  Checks that [column, +columns) is the CTA's. */
 bool tmem_operand(struct warp *w, const struct insn *I, const struct opd *o, int lane,

@@ -12,6 +12,7 @@
  */
 #include "tcgen05.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -260,15 +261,53 @@ static enum step exec_st_split(struct warp *w, const struct insn *I, uint32_t la
   return store(w, I, lanes, 1);
 }
 
+/* ---- registers of loads in flight ---------------------------------------------------------- */
+
+static const struct tc_load *loads_to(const struct tc_load *l, int32_t reg) {
+  for (; l; l = l->next_load)
+    for (uint32_t i = 0; i < l->count; i++)
+      if (l->insn->opd[0].elem[i].kind == OPD_reg && l->insn->opd[0].elem[i].reg == reg)
+        return l;
+  return NULL;
+}
+
+static bool overwrites(const struct tc_load *first, struct warp *w, const struct insn *I, int lane,
+                       const struct opd *o) {
+  const struct tc_load *l = o->kind == OPD_reg ? loads_to(first, o->reg) : NULL;
+  for (unsigned i = 0; o->kind == OPD_vec && i < o->n; i++)
+    if (overwrites(first, w, I, lane, &o->elem[i]))
+      return true;
+  if (!l)
+    return false;
+  struct access a = access_of(w, I, lane);
+  struct report r = {
+      .check = CHECK_tcgen05, .rule = "tmem-load-overwrites", .who = &a, .other = &l->op.a};
+  (void)snprintf(r.text, sizeof r.text,
+                 "writes %s, which the tcgen05.ld at line %u writes, too, at any time until "
+                 "tcgen05.wait::ld",
+                 w->fn->reg_name ? w->fn->reg_name[o->reg] : "a register", l->insn->line);
+  return report(a.m, &r);
+}
+
+/* What reads one finds it undefined (ld): only writes are looked at. */
+bool tc_registers_used(const struct tc_load *first, struct warp *w, const struct insn *I,
+                       uint32_t lanes) {
+  for (unsigned k = 0; first && k < I->nopd; k++)
+    if (I->writes >> k & 1 && overwrites(first, w, I, __builtin_ctz(lanes), &I->opd[k]))
+      return false;
+  return true;
+}
+
 /* ---- forms ------------------------------------------------------------------------------- */
 
+#define LOAD_FORM .flags = FORM_sm100f | FORM_aligned | FORM_in_flight, .tested = "definition"
 #define WARP_FORM .flags = FORM_sm100f | FORM_aligned, .tested = "definition"
 /* One shape, xN, with `regs` registers. */
 #define PAIR(shape, x, regs)                                                                       \
   {.pattern = "tcgen05.ld.sync.aligned{." shape "}.x" x "[.pack::16b].b32",                        \
    .operands = "v" regs "w32_ m",                                                                  \
    .exec = exec_ld,                                                                                \
-   WARP_FORM},                                                                                     \
+   LOAD_FORM},                                                                                     \
   {                                                                                                \
     .pattern = "tcgen05.st.sync.aligned{." shape "}.x" x "[.unpack::16b].b32",                     \
     .operands = "m v" regs "r32", .exec = exec_st, WARP_FORM                                       \
@@ -277,7 +316,7 @@ static enum step exec_st_split(struct warp *w, const struct insn *I, uint32_t la
   {.pattern = "tcgen05.ld.sync.aligned{.16x32bx2}.x" x "[.pack::16b].b32",                         \
    .operands = "v" x "w32_ m i",                                                                   \
    .exec = exec_ld_split,                                                                          \
-   WARP_FORM},                                                                                     \
+   LOAD_FORM},                                                                                     \
   {                                                                                                \
     .pattern = "tcgen05.st.sync.aligned{.16x32bx2}.x" x "[.unpack::16b].b32",                      \
     .operands = "m i v" x "r32", .exec = exec_st_split, WARP_FORM                                  \

@@ -42,7 +42,25 @@ void tc_load_free(struct tc_load *l) {
   free(l);
 }
 
+/* A CTA that keeps the right to allocate keeps it from the others of its SM until it exits,
+ * though they may fit.  The ISA leaves that to the program: "it relinquishes" is all it says. */
+static void permit_kept(struct cta *c, const struct tc_queue *q) {
+  if (!q->allocated || q->relinquished || q->all_columns || c->killed)
+    return;
+  struct access a = {.m = c->grid->dev->m,
+                     .dev = c->grid->dev,
+                     .grid = c->grid,
+                     .cta = c,
+                     .insn = q->allocated,
+                     .warp = q->allocator};
+  (void)fault(&a, CHECK_tcgen05, "tmem-permit-kept",
+              "the CTA exited without tcgen05.relinquish_alloc_permit after its last "
+              "tcgen05.alloc: until then other CTAs of its SM may have to wait for the right to "
+              "allocate");
+}
+
 void tc_queue_exit(struct cta *c, struct tc_queue *q) {
+  permit_kept(c, q);
   struct tmem *t = c->grid->dev->sm[c->sm].tmem;
   struct taken by = {0};
   uint32_t held = 0;
@@ -220,6 +238,9 @@ static enum step exec_alloc(struct warp *w, const struct insn *I, uint32_t lanes
   }
   tmem_take(t, &a, at, n);
   q->largest = n;
+  q->all_columns |= n == TMEM_COLUMNS;
+  q->allocated = I;
+  q->allocator = w->index;
   return mem_store(&a, SPACE_shared_cluster, to, 4, 4, &at, NULL) ? STEP_next : STEP_fault;
 }
 
