@@ -8,7 +8,7 @@
 
 #include "barewarp.h"
 
-/* ---- reading (bundle_read.c) ---------------------------------------------- */
+/* ---- reading (bundle_read.c; bundle_verify.c) -------------------------------- */
 
 /* A bundle is immutable once open; only its reference count changes. */
 bw_bundle *bwi_bundle_retain(bw_bundle *bundle);

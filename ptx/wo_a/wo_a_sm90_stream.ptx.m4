@@ -6,6 +6,7 @@ include(<|cluster.m4|>)dnl
 include(<|quantize.m4|>)dnl
 include(<|wo_a_common.m4|>)dnl
 include(<|wo_a_sm90_common.m4|>)dnl
+include(<|wo_a_sm90_stream_sizes.m4|>)dnl
 include(<|wo_a_sm90_stream_steps.m4|>)dnl
 // SPDX-License-Identifier: Apache-2.0
 //
