@@ -87,23 +87,22 @@ static uint32_t epoch_of(struct warp_clock w, uint32_t lane) {
 
 enum { FIRST_ENOUGH = 1, SECOND_ENOUGH = 2 };
 
-/* *enough loses the bits of the sides that do not know everything. */
-static struct warp_clock warp_clock_join(struct warp_clock a, struct warp_clock b, int *enough) {
-  if (a.lane == b.lane && (a.lane || a.all == b.all))
-    return warp_clock_ref(a);
-  if (!a.lane && !b.lane) {
-    *enough &= a.all > b.all ? ~SECOND_ENOUGH : ~FIRST_ENOUGH;
-    return a.all > b.all ? a : b;
-  }
+static int compared(uint32_t x, uint32_t y) {
+  return x == y ? FIRST_ENOUGH | SECOND_ENOUGH : x > y ? FIRST_ENOUGH : SECOND_ENOUGH;
+}
+
+/* Which of them know everything that the other one does. */
+static int warp_clock_compare(struct warp_clock a, struct warp_clock b) {
+  if (!a.lane && !b.lane)
+    return compared(a.all, b.all);
   int e = FIRST_ENOUGH | SECOND_ENOUGH;
-  for (uint32_t l = 0; l < WARP && e; l++) {
-    uint32_t x = epoch_of(a, l), y = epoch_of(b, l);
-    if (x < y)
-      e &= ~FIRST_ENOUGH;
-    if (y < x)
-      e &= ~SECOND_ENOUGH;
-  }
-  *enough &= e;
+  for (uint32_t l = 0; a.lane != b.lane && l < WARP && e; l++)
+    e &= compared(epoch_of(a, l), epoch_of(b, l));
+  return e;
+}
+
+static struct warp_clock warp_clock_join(struct warp_clock a, struct warp_clock b) {
+  int e = warp_clock_compare(a, b);
   if (e)
     return warp_clock_ref(e & FIRST_ENOUGH ? a : b);
   struct lanes *r = emu_alloc(sizeof *r);
@@ -152,6 +151,22 @@ static struct cta_clock *cta_clock_copy(const struct cta_clock *k, uint32_t nslo
   return c;
 }
 
+static uint32_t slot_of(const struct cta_clock *k, uint32_t i) {
+  return i < k->nslot ? k->slot[i] : 0;
+}
+
+/* Which of them know everything that the other one does. */
+static int cta_clock_compare(const struct cta_clock *a, const struct cta_clock *b) {
+  int e = FIRST_ENOUGH | SECOND_ENOUGH;
+  for (uint32_t i = 0; i < a->nwarp && e; i++)
+    e &= warp_clock_compare(a->warp[i], b->warp[i]);
+  uint32_t nslot = a->nslot > b->nslot ? a->nslot : b->nslot;
+  for (uint32_t i = 0; i < nslot && e; i++)
+    e &= compared(slot_of(a, i), slot_of(b, i));
+  return e;
+}
+
+/* *enough loses the bits of the sides that do not know everything. */
 static struct cta_clock *cta_clock_join(struct cta_clock *a, struct cta_clock *b, int *enough) {
   if (a == b)
     return cta_clock_ref(a);
@@ -159,24 +174,19 @@ static struct cta_clock *cta_clock_join(struct cta_clock *a, struct cta_clock *b
     *enough &= a ? ~SECOND_ENOUGH : ~FIRST_ENOUGH;
     return cta_clock_ref(a ? a : b);
   }
-  int e = FIRST_ENOUGH | SECOND_ENOUGH;
+  int e = cta_clock_compare(a, b);
+  *enough &= e;
+  if (e)
+    return cta_clock_ref(e & FIRST_ENOUGH ? a : b);
   uint32_t nslot = a->nslot > b->nslot ? a->nslot : b->nslot;
   struct cta_clock *r = cta_clock_new(a->nwarp, nslot);
   for (uint32_t i = 0; i < a->nwarp; i++)
-    r->warp[i] = warp_clock_join(a->warp[i], b->warp[i], &e);
+    r->warp[i] = warp_clock_join(a->warp[i], b->warp[i]);
   for (uint32_t i = 0; i < nslot; i++) {
-    uint32_t x = i < a->nslot ? a->slot[i] : 0, y = i < b->nslot ? b->slot[i] : 0;
+    uint32_t x = slot_of(a, i), y = slot_of(b, i);
     r->slot[i] = x > y ? x : y;
-    if (x < y)
-      e &= ~FIRST_ENOUGH;
-    if (y < x)
-      e &= ~SECOND_ENOUGH;
   }
-  *enough &= e;
-  if (!e)
-    return r;
-  cta_clock_drop(r);
-  return cta_clock_ref(e & FIRST_ENOUGH ? a : b);
+  return r;
 }
 
 bool cta_clock_knows(const struct cta_clock *k, uint32_t warp, uint32_t lanes, uint32_t epoch) {
@@ -193,6 +203,40 @@ bool cta_clock_knows(const struct cta_clock *k, uint32_t warp, uint32_t lanes, u
 /* ---- worlds
  * --------------------------------------------------------------------------------------- */
 
+static struct world_block *block_new(uint32_t grid, uint32_t place) {
+  struct world_block *b = emu_alloc(sizeof *b);
+  *b = (struct world_block){.refs = 1, .grid = grid, .place = place};
+  return b;
+}
+
+static struct world_block *block_ref(struct world_block *b) {
+  b->refs++;
+  return b;
+}
+
+static void block_drop(struct world_block *b) {
+  if (--b->refs)
+    return;
+  for (uint32_t i = 0; i < BLOCK_CTAS; i++)
+    cta_clock_drop(b->k[i]);
+  free(b);
+}
+
+/* Of the same CTAs. */
+static struct world_block *block_join(struct world_block *a, struct world_block *b, int *enough) {
+  if (a == b)
+    return block_ref(a);
+  int e = FIRST_ENOUGH | SECOND_ENOUGH;
+  struct world_block *r = block_new(a->grid, a->place);
+  for (uint32_t i = 0; i < BLOCK_CTAS; i++)
+    r->k[i] = cta_clock_join(a->k[i], b->k[i], &e);
+  *enough &= e;
+  if (!e)
+    return r;
+  block_drop(r);
+  return block_ref(e & FIRST_ENOUGH ? a : b);
+}
+
 struct world *world_ref(struct world *w) {
   if (w)
     w->refs++;
@@ -202,9 +246,9 @@ struct world *world_ref(struct world *w) {
 void world_drop(struct world *w) {
   if (!w || --w->refs)
     return;
-  for (uint32_t i = 0; i < w->ncta; i++)
-    cta_clock_drop(w->cta[i].k);
-  free(w->cta);
+  for (uint32_t i = 0; i < w->nblock; i++)
+    block_drop(w->block[i]);
+  free(w->block);
   free(w->done);
   free(w);
 }
@@ -217,20 +261,19 @@ struct world *world_new(uint32_t timelines) {
   return w;
 }
 
-static int compare(const struct world_cta *a, const struct world_cta *b) {
-  if (a->grid != b->grid)
-    return a->grid < b->grid ? -1 : 1;
-  return a->cta == b->cta ? 0 : a->cta < b->cta ? -1 : 1;
+static int compare(const struct world_block *a, uint32_t grid, uint32_t place) {
+  if (a->grid != grid)
+    return a->grid < grid ? -1 : 1;
+  return a->place == place ? 0 : a->place < place ? -1 : 1;
 }
 
 const struct cta_clock *world_cta(const struct world *w, uint32_t grid, uint32_t cta) {
-  uint32_t lo = 0, hi = w->ncta;
-  const struct world_cta key = {grid, cta, NULL};
+  uint32_t lo = 0, hi = w->nblock;
   while (lo < hi) {
     uint32_t mid = (lo + hi) / 2;
-    int c = compare(&w->cta[mid], &key);
+    int c = compare(w->block[mid], grid, cta / BLOCK_CTAS);
     if (!c)
-      return w->cta[mid].k;
+      return w->block[mid]->k[cta % BLOCK_CTAS];
     if (c < 0)
       lo = mid + 1;
     else
@@ -240,20 +283,20 @@ const struct cta_clock *world_cta(const struct world *w, uint32_t grid, uint32_t
 }
 
 /* Merges the CTAs of both into r, without those of grids that r knows. */
-static void merge_ctas(struct world *r, const struct world_cta *a, uint32_t na,
-                       const struct world_cta *b, uint32_t nb, int *enough) {
+static void merge_ctas(struct world *r, struct world_block **a, uint32_t na, struct world_block **b,
+                       uint32_t nb, int *enough) {
   if (!na && !nb)
     return;
-  r->cta = emu_alloc((na + nb) * sizeof *r->cta);
+  r->block = emu_alloc((na + nb) * sizeof *r->block);
   for (uint32_t i = 0, j = 0; i < na || j < nb;) {
-    int c = i == na ? 1 : j == nb ? -1 : compare(&a[i], &b[j]);
-    struct world_cta *to = &r->cta[r->ncta];
-    *to = c <= 0 ? a[i] : b[j];
-    if (world_knows_grid(r, to->grid)) {
+    int c = i == na ? 1 : j == nb ? -1 : compare(a[i], b[j]->grid, b[j]->place);
+    if (world_knows_grid(r, c <= 0 ? a[i]->grid : b[j]->grid)) {
       /* The side that still lists it knows no less: it does not count. */
+    } else if (c) {
+      *enough &= c < 0 ? ~SECOND_ENOUGH : ~FIRST_ENOUGH;
+      r->block[r->nblock++] = block_ref(c < 0 ? a[i] : b[j]);
     } else {
-      to->k = cta_clock_join(c <= 0 ? a[i].k : NULL, c >= 0 ? b[j].k : NULL, enough);
-      r->ncta++;
+      r->block[r->nblock++] = block_join(a[i], b[j], enough);
     }
     i += c <= 0;
     j += c >= 0;
@@ -278,7 +321,7 @@ struct world *world_join(struct world *a, struct world *b) {
     if (y < x)
       e &= ~SECOND_ENOUGH;
   }
-  merge_ctas(r, a->cta, a->ncta, b->cta, b->ncta, &e);
+  merge_ctas(r, a->block, a->nblock, b->block, b->nblock, &e);
   if (e) {
     world_drop(r);
     r = world_ref(e & FIRST_ENOUGH ? a : b);
@@ -288,24 +331,30 @@ struct world *world_join(struct world *a, struct world *b) {
 }
 
 struct world *world_import(struct world *a, const struct clock *c) {
-  struct world_cta *of = emu_alloc((c->size ? c->size : 1) * sizeof *of);
+  struct world_block **of = emu_alloc((c->size ? c->size : 1) * sizeof(struct world_block *));
   uint32_t n = 0;
-  for (uint32_t i = 0; i < c->size; i++)
-    if (c->cta[i])
-      of[n++] = (struct world_cta){c->grid, c->first + i, c->cta[i]};
+  for (uint32_t i = 0; i < c->size; i++) {
+    uint32_t cta = c->first + i;
+    if (!c->cta[i])
+      continue;
+    if (!n || of[n - 1]->place != cta / BLOCK_CTAS)
+      of[n++] = block_new(c->grid, cta / BLOCK_CTAS);
+    of[n - 1]->k[cta % BLOCK_CTAS] = cta_clock_ref(c->cta[i]);
+  }
   struct world *r = NULL;
   if (n && !(a && world_knows_grid(a, c->grid))) {
-    struct world with = {.refs = 1, .ncta = n, .cta = of};
     int e = FIRST_ENOUGH | SECOND_ENOUGH;
     r = world_new(a ? a->n : 0);
     if (a)
       memcpy(r->done, a->done, a->n * sizeof *r->done);
-    merge_ctas(r, a ? a->cta : NULL, a ? a->ncta : 0, with.cta, with.ncta, &e);
+    merge_ctas(r, a ? a->block : NULL, a ? a->nblock : 0, of, n, &e);
     if (e & FIRST_ENOUGH && a) {
       world_drop(r);
       r = NULL;
     }
   }
+  for (uint32_t i = 0; i < n; i++)
+    block_drop(of[i]);
   free(of);
   return r ? r : world_ref(a);
 }

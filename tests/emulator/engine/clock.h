@@ -40,11 +40,16 @@ struct world {
   uint32_t refs;
   uint32_t n;     /* timelines; of those beyond nothing is known */
   uint32_t *done; /* known up to this grid of it */
-  uint32_t ncta;
-  struct world_cta {
-    uint32_t grid, cta; /* by these in order */
-    struct cta_clock *k;
-  } *cta;
+  uint32_t nblock;
+  struct world_block **block; /* by grid and place in order */
+};
+
+/* CTAs of a grid, neighbours by number: worlds that differ in few CTAs share the rest. */
+#define BLOCK_CTAS 16
+struct world_block {
+  uint32_t refs;
+  uint32_t grid, place; /* CTAs from place * BLOCK_CTAS on; not all NULL */
+  struct cta_clock *k[BLOCK_CTAS];
 };
 
 struct clock {

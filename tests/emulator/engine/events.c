@@ -48,11 +48,10 @@ struct event *events_first(struct machine *m) {
 /* ---- posting -------------------------------------------------------------------------- */
 
 /* Half of all work is nearly immediate, a quarter takes about as long as a few of the
- * schedule's turns, the rest up to what a whole phase of a kernel takes.  A machine with
- * many resident warps executes more instructions in the same time, hence the factor. */
+ * schedule's turns, the rest up to what a whole phase of a kernel takes. */
 static uint64_t latency(struct machine *m, enum latency c) {
   uint64_t r = draw(m, c);
-  uint64_t scale = 1 + (m->s->run.n + m->s->parked.n) / 8;
+  uint64_t scale = sched_scale(m);
   uint64_t v = r >> 8;
   switch (r & 7) {
   case 0:

@@ -102,6 +102,11 @@ static inline void apart_ran(struct simt *s, uint64_t steps) {
 }
 
 /* sched.c */
+/* A machine with many resident warps executes more instructions in the same time: by this
+ * factor virtual time goes faster. */
+static inline uint64_t sched_scale(const struct machine *m) {
+  return 1 + (m->s->run.n + m->s->parked.n) / 8;
+}
 void sched_add(struct machine *m, struct warp *w);
 void sched_remove(struct machine *m, struct warp *w);
 void barrier_activity(struct machine *m); /* raises activity for a barrier */

@@ -274,7 +274,8 @@ static enum step wait_lanes(struct warp *w, const struct insn *I, uint32_t lanes
     if (!group) {
       first = wait;
       uint64_t r = draw_stream(m, STREAM_timeout);
-      first.deadline = m->now + 1 + (r >> 8) % (1ull << (8 + r % (TRY_LIMIT_BITS - 7)));
+      uint64_t limit = (r >> 8) % (1ull << (8 + r % (TRY_LIMIT_BITS - 7)));
+      first.deadline = m->now + 1 + limit * sched_scale(m);
     }
     group |= 1u << l;
   }

@@ -10,11 +10,12 @@
 
 #include "warp_memory.h"
 
-#define LONGEST   256 /* instructions of a loop that is looked at */
-#define NO_POLL   UINT16_MAX
-#define POLL_TIME 16384 /* virtual time until a lap goes round anyway: up to that for few warps,   \
-                         */
-#define POLL_STEP 2048  /* in multiples of this, so that many can be looked at together */
+#define LONGEST 256 /* instructions of a loop that is looked at */
+#define NO_POLL UINT16_MAX
+#define POLL_TIME                                                                                  \
+  16384                /* virtual time until a lap goes round anyway: up to that for few warps,    \
+                        */
+#define POLL_STEP 2048 /* in multiples of this, so that many can be looked at together */
 
 /* ---- which loops ------------------------------------------------------------------------ */
 
@@ -166,7 +167,7 @@ bool poll_park(struct machine *m, struct warp *w, uint32_t pc, uint32_t head, ui
   const struct insn *load = load_of(w->fn, pc, head);
   if (!load || !unchanged(w, load, lanes))
     return false;
-  uint64_t scale = 1 + (m->s->run.n + m->s->parked.n) / 8; /* as of asynchronous work */
+  uint64_t scale = sched_scale(m);
   uint64_t due = m->now + 1 + draw_stream(m, STREAM_poll) % (POLL_TIME * scale);
   warp_wait(w, lanes,
             (struct wait){.ready = changed,
