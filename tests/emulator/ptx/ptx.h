@@ -108,12 +108,12 @@ enum step {
 typedef enum step (*exec_fn)(struct warp *w, const struct insn *I, uint32_t lanes);
 
 enum form_flags {
-  FORM_aligned = 1 << 0, /* every live lane of the warp executes it together */
-  FORM_member = 1 << 1,  /* waits for the lanes of its membermask, the last r32 */
-  FORM_sm100 = 1 << 2,   /* refused for targets below sm_100 */
-  FORM_sm90a = 1 << 3,   /* refused for targets other than sm_90a */
-  FORM_branch = 1 << 4,  /* ends a basic block */
-  FORM_sm100f = 1 << 5,  /* refused for targets other than sm_10xf and sm_10xa */
+  FORM_aligned = 1 << 0,  /* every live lane of the warp executes it together */
+  FORM_member = 1 << 1,   /* waits for the lanes of its membermask, the last r32 */
+  FORM_sm100 = 1 << 2,    /* refused for targets below sm_100 */
+  FORM_sm90a = 1 << 3,    /* refused for targets other than sm_90a */
+  FORM_branch = 1 << 4,   /* ends a basic block */
+  FORM_sm100f = 1 << 5,   /* refused for targets other than sm_10xf and sm_10xa */
   FORM_in_flight = 1 << 6 /* goes on using registers of operands 0 and 1 once it is issued */
 };
 

@@ -68,7 +68,7 @@ struct tc_warp {
 struct tc_queue {
   struct tc_op *op; /* in flight, newest first */
   uint32_t in_flight;
-  uint32_t largest; /* columns of the smallest allocation so far: none may be larger */
+  uint32_t largest;             /* columns of the smallest allocation so far: none may be larger */
   const struct insn *allocated; /* the last tcgen05.alloc */
   uint32_t allocator;           /* its warp */
   bool all_columns;             /* one left nothing for others to allocate */

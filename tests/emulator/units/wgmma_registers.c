@@ -62,8 +62,7 @@ static bool access_one(struct wgmma_registers *r, struct warp *w, const struct i
   struct reg_use *u = &r->use[reg];
   if (u->role != ROLE_none && u->group >= r->waited) {
     struct access a = access_of(w, I, lane), other = access_of(w, u->by, lane);
-    struct report p = {
-        .check = CHECK_race, .rule = "wgmma-in-flight", .who = &a, .other = &other};
+    struct report p = {.check = CHECK_race, .rule = "wgmma-in-flight", .who = &a, .other = &other};
     (void)snprintf(p.text, sizeof p.text,
                    "%s %s, %s of the wgmma.mma_async at line %u, which no wgmma.wait_group has "
                    "waited for: the tensor core may still %s it",
@@ -103,11 +102,11 @@ bool wgmma_registers_access(struct wgmma_registers *r, struct warp *w, const str
   return true;
 }
 
-/* ---- wgmma -------------------------------------------------------------------------------------- */
+/* ---- wgmma ----------------------------------------------------------------------------------- */
 
 /* Two instructions on the register, and no wgmma.fence between them. */
-static bool unfenced(const struct access *a, int32_t reg, enum role role,
-                     const struct insn *before, const char *did) {
+static bool unfenced(const struct access *a, int32_t reg, enum role role, const struct insn *before,
+                     const char *did) {
   const struct warp *w = &a->cta->warp[a->warp];
   struct access other = *a;
   other.insn = before;
@@ -143,8 +142,7 @@ bool wgmma_registers_issue(struct wgmma_registers *r, const struct access *a, ui
   const struct opd *d = &a->insn->opd[0], *f = &a->insn->opd[1];
   *earliest = 0;
   for (uint32_t i = 0; f->kind == OPD_vec && i < f->n; i++)
-    if (f->elem[i].kind == OPD_reg &&
-        !issue_one(r, a, f->elem[i].reg, ROLE_a, 0, 0, earliest))
+    if (f->elem[i].kind == OPD_reg && !issue_one(r, a, f->elem[i].reg, ROLE_a, 0, 0, earliest))
       return false;
   for (uint32_t i = 0; i < d->n; i++)
     if (!issue_one(r, a, d->elem[i].reg, ROLE_accumulator, shape, i, earliest))
