@@ -69,6 +69,24 @@ else
   export BW_K
 fi
 
+# Those that take longest go first, so that at the end no processor waits for one that began
+# late.  A suite that is not named here takes its turn after them.
+LONGEST=(wo_a mailbox_protocol mutate schedules mailbox_steps up_proj mailbox_mpi rules emu_engine
+  conformance mailbox_rounds wo_a_streams cli)
+ordered=()
+for suite in "${LONGEST[@]}"; do
+  for program in "${selected[@]}"; do
+    [ "$(suite_of "$program")" != "$suite" ] || ordered+=("$program")
+  done
+done
+for program in "${selected[@]}"; do
+  case " ${LONGEST[*]} " in
+  *" $(suite_of "$program") "*) ;;
+  *) ordered+=("$program") ;;
+  esac
+done
+selected=("${ordered[@]}")
+
 work=$BUILD/check
 mkdir -p "$work"
 
