@@ -101,8 +101,7 @@ bw_status bw_wo_a_supported(const bw_device *device, const bw_wo_a_shape *shape)
   return find_entries(device, shape, entries, &count);
 }
 
-/* ---- a kernel's attributes --------------------------------------------------------------------
- */
+/* ---- a kernel's attributes ----------------------------------------------------- */
 
 static bw_status fail_attribute(const bw_kernel_info *k, const char *name, uint32_t value,
                                 const char *wanted) {
@@ -156,8 +155,7 @@ static bw_status read_variant(const bw_device *device, size_t entry, const bw_wo
                        shape->heads_per_group);
 }
 
-/* ---- weights ------------------------------------------------------------------------------------
- */
+/* ---- weights ------------------------------------------------------------------- */
 
 static bw_status check_weights(const bw_device *device, const bw_wo_a_shape *shape,
                                bw_devptr weight, bw_devptr weight_scale) {

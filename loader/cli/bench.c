@@ -54,8 +54,7 @@ uint32_t bench_launches(const bench *b, uint32_t wanted, uint32_t multiple) {
   return (least + multiple - 1) / multiple * multiple;
 }
 
-/* ---- opening and closing -----------------------------------------------------------------------
- */
+/* ---- opening and closing ------------------------------------------------------- */
 
 static bool read_options(bench *b, const bench_options *o, const char *command) {
   uint64_t launches = 0, replays = 0;

@@ -215,8 +215,7 @@ void bench_mail_close(bench *b, bench_mail *m) {
   bench_release(b, m->ring, m->c.tp_size);
 }
 
-/* ---- launching
- * ----------------------------------------------------------------------------------- */
+/* ---- launching ----------------------------------------------------------------- */
 
 bool bench_mail_produce(bench *b, bench_mail *m, uint32_t r, uint32_t number,
                         const struct bench_way *way, CUstream stream) {

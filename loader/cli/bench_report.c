@@ -78,8 +78,7 @@ bool bench_report_close(bench *b) {
   return ok || cli_error("bench", "the JSON could not be written") == CLI_OK;
 }
 
-/* ---- rows --------------------------------------------------------------------------------------
- */
+/* ---- rows ---------------------------------------------------------------------- */
 
 void bench_report_columns(const bench *b, const char *format, ...) {
   if (b->json)

@@ -118,8 +118,7 @@ static bool bench_case(bench *b, const kind *k, const bench_mail_case *c, const 
   return ok;
 }
 
-/* ---- the command lines -------------------------------------------------------------------------
- */
+/* ---- the command lines --------------------------------------------------------- */
 
 typedef struct sizes {
   cli_list rows, tp;

@@ -138,8 +138,7 @@ int cli_record(int argc, char **argv) {
   return ok ? finish(&j) : CLI_FAILED;
 }
 
-/* ---- replay ------------------------------------------------------------------------------------
- */
+/* ---- replay -------------------------------------------------------------------- */
 
 /* How many bytes differ, if the record has them all. */
 static void print_difference(const struct bwt_record *was, const struct bwt_record *is) {

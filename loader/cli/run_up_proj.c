@@ -207,8 +207,7 @@ static void release(job *j) {
   }
 }
 
-/* ---- the command
- * ---------------------------------------------------------------------------------- */
+/* ---- the command --------------------------------------------------------------- */
 
 static bool place_ranks(job *j) {
   static struct bwt_text why;

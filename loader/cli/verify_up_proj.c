@@ -195,8 +195,7 @@ static int verify(const cases *all, bw_bundle *bundle, const cli_choice *choice)
   return total > 0 && p.passed == total ? CLI_OK : CLI_FAILED;
 }
 
-/* ---- command lines ------------------------------------------------------------------------------
- */
+/* ---- command lines ------------------------------------------------------------- */
 
 static bool read_cases(const options *o, cases *all) {
   all->latent = 3584;

@@ -262,8 +262,7 @@ static void judge(const struct gpu *g, const struct work *w) {
   free(d);
 }
 
-/* ---- the ways to do it
- * --------------------------------------------------------------------------- */
+/* ---- the ways to do it --------------------------------------------------------- */
 
 static void by_calls(const struct gpu *g) {
   struct work w = make_work();

@@ -87,8 +87,7 @@ static void packed_math(const uint64_t *in, uint64_t n, uint64_t *out) {
   }
 }
 
-/* ---- rounding ---------------------------------------------------------------------------------
- */
+/* ---- rounding ------------------------------------------------------------------ */
 
 /* The processor's own operations, under a rounding mode; volatile keeps them between the two
  * changes of the mode. */
@@ -162,8 +161,7 @@ static void float_division(const uint64_t *in, uint64_t n, uint64_t *out) {
   }
 }
 
-/* ---- half precision -----------------------------------------------------------------------------
- */
+/* ---- half precision ------------------------------------------------------------ */
 
 /* a + b rounded to odd: rounded once more, to a narrow format, it is as if rounded once. */
 static double add_odd(double a, double b) {
@@ -235,8 +233,7 @@ static void bf16_math(const uint64_t *in, uint64_t n, uint64_t *out) {
   }
 }
 
-/* ---- the device library
- * ---------------------------------------------------------------------------- */
+/* ---- the device library -------------------------------------------------------- */
 
 static void math_functions(const uint64_t *in, uint64_t n, uint64_t *out) {
   for (uint64_t i = 0; i < n; i++) {

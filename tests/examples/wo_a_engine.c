@@ -104,8 +104,7 @@ static void step(const layer layers[LAYERS], bw_wo_a_args args, CUstream stream)
   }
 }
 
-/* ---- checking ----------------------------------------------------------------------------------
- */
+/* ---- checking ------------------------------------------------------------------ */
 
 /* All inputs 1: each output is K * 2^exponent = 2^(12 + exponent).  Divided by 448 and
  * rounded up to a power of two that is a scale of 2^(4 + exponent); the code is 256, 0x78. */

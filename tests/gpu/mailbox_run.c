@@ -205,8 +205,7 @@ static bool open_rank(struct rank *k) {
   return BW(bw_up_proj_plan_create(k->device, &config, &k->plan));
 }
 
-/* ---- a graph ----------------------------------------------------------------------------------
- */
+/* ---- a graph ------------------------------------------------------------------- */
 
 /* The same on all ranks: how many rows step s of graph g has. */
 static uint32_t rows_of(uint32_t g, uint32_t s) {
@@ -293,8 +292,7 @@ static bool make_graph(struct rank *k, uint32_t g) {
          OK(GraphInstantiateWithFlags(&k->graphs[g], graph, 0)) && OK(GraphDestroy(graph));
 }
 
-/* ---- the run
- * ------------------------------------------------------------------------------------- */
+/* ---- the run ------------------------------------------------------------------- */
 
 static bool replay_all(struct rank *k) {
   struct bwt_random order; /* the same on all ranks */
@@ -398,8 +396,7 @@ static void *whole_rank(void *arg) {
   return NULL;
 }
 
-/* ---- threads, or processes ---------------------------------------------------------------------
- */
+/* ---- threads, or processes ----------------------------------------------------- */
 
 static void run_threads(struct rank *ranks) {
   pthread_t threads[MOST];

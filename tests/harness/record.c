@@ -102,8 +102,7 @@ bool bwt_record_identify(const struct bwt_session *s, struct bwt_record *r, stru
   return true;
 }
 
-/* ---- text -------------------------------------------------------------------------------------
- */
+/* ---- text ---------------------------------------------------------------------- */
 
 void bwt_record_name(const struct bwt_record *r, char *name, size_t size) {
   if (r->wo_a)

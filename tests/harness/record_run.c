@@ -91,8 +91,7 @@ static bool run_wo_a(struct run *run, const struct bwt_wo_a_inputs *in) {
   return ok;
 }
 
-/* ---- up_proj -----------------------------------------------------------------------------------
- */
+/* ---- up_proj ------------------------------------------------------------------- */
 
 /* This rank's columns of the first generation. */
 static bool read_columns(struct run *run, bw_mailbox *mailbox, uint32_t shard) {
@@ -137,8 +136,7 @@ static bool run_up_proj(struct run *run, const struct bwt_up_proj_inputs *in) {
   return ok;
 }
 
-/* ---- either
- * -------------------------------------------------------------------------------------- */
+/* ---- either -------------------------------------------------------------------- */
 
 static bool run_case(struct run *run) {
   struct bwt_record *r = run->record;

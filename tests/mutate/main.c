@@ -108,8 +108,7 @@ static struct bwm_result *choose(const struct bwm_kernel *kernels, size_t kernel
   return results;
 }
 
-/* ---- running ----------------------------------------------------------------------------------
- */
+/* ---- running ------------------------------------------------------------------- */
 
 static double now(void) {
   struct timespec t;
@@ -192,8 +191,7 @@ static void run_mutants(struct run *run) {
   }
 }
 
-/* ---- the kernels as they ship -------------------------------------------------------------------
- */
+/* ---- the kernels as they ship -------------------------------------------------- */
 
 /* Those cases that decided about a mutant. */
 static size_t run_shipped(struct run *run, const struct bwm_kernel *kernels, size_t kernel_count,
@@ -228,8 +226,7 @@ static size_t run_shipped(struct run *run, const struct bwm_kernel *kernels, siz
   return failed;
 }
 
-/* ---- main
- * ---------------------------------------------------------------------------------------- */
+/* ---- main ---------------------------------------------------------------------- */
 
 static void open_bundles(struct bwm_bundles *from) {
   char path[PATH_MAX];

@@ -133,8 +133,7 @@ static void keep(struct bwm_pool *p, uint64_t hash, const struct bwm_verdict *v)
   (void)fflush(p->file);
 }
 
-/* ---- processes ---------------------------------------------------------------------------------
- */
+/* ---- processes ----------------------------------------------------------------- */
 
 struct bwm_pool *bwm_pool_open(const struct bwm_bundles *from, const char *file, int workers) {
   struct bwm_pool *p = calloc(1, sizeof *p);

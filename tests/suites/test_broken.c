@@ -149,8 +149,7 @@ static void break_kernel(const struct bug *b, const bw_bundle *from, struct bwt_
   free(edited.text);
 }
 
-/* ---- running it --------------------------------------------------------------------------------
- */
+/* ---- running it ---------------------------------------------------------------- */
 
 /* After a predecessor that lets its dependents start and then writes x. */
 static void verify_late(struct bwt_session *s, const struct bwt_wo_a_case *c,
@@ -195,8 +194,7 @@ static void run_case(const struct bug *b, bool unmodified, struct bwt_wo_a_resul
   bw_bundle_close(shipped);
 }
 
-/* ---- was it caught, and for its own reason? ----------------------------------------------------
- */
+/* ---- was it caught, and for its own reason? ------------------------------------ */
 
 static unsigned failure_bit(const char *name) {
   static const struct {

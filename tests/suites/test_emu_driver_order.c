@@ -95,8 +95,7 @@ static CUresult push_programmatic(CUfunction f, CUdeviceptr w, uint32_t digit, C
   return cuLaunchKernelEx(&c, f, params, NULL);
 }
 
-/* ---- streams and events -----------------------------------------------------------------------
- */
+/* ---- streams and events -------------------------------------------------------- */
 
 START_TEST(order_in_a_stream) {
   open_device();
@@ -277,8 +276,7 @@ START_TEST(no_progress) {
 }
 END_TEST
 
-/* ---- programmatic dependent launch -------------------------------------------------------------
- */
+/* ---- programmatic dependent launch --------------------------------------------- */
 
 /* `early` ends only when its dependent has begun: without overlap this would hang. */
 START_TEST(programmatic_launch) {

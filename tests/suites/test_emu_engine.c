@@ -598,8 +598,7 @@ START_TEST(hang_is_reported) {
 }
 END_TEST
 
-/* ---- polls -----------------------------------------------------------------------------------
- */
+/* ---- polls --------------------------------------------------------------------- */
 
 /* A chain: every thread polls its word, then writes the next one; so lanes leave the loop one
  * by one.  It counts its rounds, so that no lap equals the one before. */
@@ -712,9 +711,7 @@ START_TEST(seed_determines_the_run) {
 }
 END_TEST
 
-/* ---- many grids
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- many grids ---------------------------------------------------------------- */
 
 /* More CTAs than fit at once, and a grid that can never fit. */
 START_TEST(placement) {

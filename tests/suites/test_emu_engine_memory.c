@@ -193,8 +193,7 @@ START_TEST(variables) {
 }
 END_TEST
 
-/* ---- definedness ------------------------------------------------------------------------------
- */
+/* ---- definedness --------------------------------------------------------------- */
 
 /* One defined byte of a word defines eight bits of it, not more. */
 START_TEST(definedness_by_byte) {

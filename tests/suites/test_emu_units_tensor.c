@@ -242,8 +242,7 @@ START_TEST(register_shapes) {
 }
 END_TEST
 
-/* ---- mma.sync -----------------------------------------------------------------------------------
- */
+/* ---- mma.sync ------------------------------------------------------------------ */
 
 /* Each lane's fragments come from memory: 4 words of A, 2 of B, 4 of C. */
 static const char mma_sync_kernel[] = PTX_HEAD

@@ -271,8 +271,7 @@ START_TEST(gives_up_polling) {
 }
 END_TEST
 
-/* ---- adopted memory -----------------------------------------------------------------------------
- */
+/* ---- adopted memory ------------------------------------------------------------ */
 
 START_TEST(adopted) {
   open_device(false);

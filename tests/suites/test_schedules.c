@@ -109,8 +109,7 @@ START_TEST(wo_a) {
 }
 END_TEST
 
-/* ---- up_proj and lamport_copy ------------------------------------------------------------------
- */
+/* ---- up_proj and lamport_copy -------------------------------------------------- */
 
 /* Rows and columns of a rank that take different keys. */
 static const struct {

@@ -194,8 +194,7 @@ START_TEST(other_sizes) {
 }
 END_TEST
 
-/* ---- hard values, options -----------------------------------------------------------------------
- */
+/* ---- hard values, options ------------------------------------------------------ */
 
 START_TEST(hard_values) {
   setup();
@@ -239,8 +238,7 @@ START_TEST(options) {
 }
 END_TEST
 
-/* ---- lamport_copy
- * --------------------------------------------------------------------------------- */
+/* ---- lamport_copy -------------------------------------------------------------- */
 
 static const struct {
   uint32_t rows, tp_size, hidden;
@@ -263,8 +261,7 @@ START_TEST(copies_words) {
 }
 END_TEST
 
-/* ---- the code of each entry
- * -------------------------------------------------------------------------- */
+/* ---- the code of each entry ---------------------------------------------------- */
 
 static unsigned count_of(const char *text, const char *what) {
   unsigned n = 0;

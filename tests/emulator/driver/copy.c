@@ -267,8 +267,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, 
   LINEAR(s, false, dst, SIDE_device, src, SIDE_device, n);
 }
 
-/* ---- two and three dimensions ------------------------------------------------------------------
- */
+/* ---- two and three dimensions -------------------------------------------------- */
 
 static CUDA_MEMCPY3D as_3d(const CUDA_MEMCPY2D *p) {
   return (CUDA_MEMCPY3D){.srcXInBytes = p->srcXInBytes,

@@ -176,8 +176,7 @@ CUresult launch_work(struct work *w, const CUlaunchConfig *c, CUfunction f, void
   return parameters(l, params, extra);
 }
 
-/* ---- the calls --------------------------------------------------------------------------------
- */
+/* ---- the calls ----------------------------------------------------------------- */
 
 static CUresult launch(const CUlaunchConfig *c, CUfunction f, void **params, void **extra,
                        CUcontext current) {

@@ -320,8 +320,7 @@ CUresult cuMemHostGetFlags(unsigned int *flags, void *p) {
   return CUDA_SUCCESS;
 }
 
-/* ---- pointer attributes ------------------------------------------------------------------------
- */
+/* ---- pointer attributes -------------------------------------------------------- */
 
 static CUresult pointer_attribute(void *data, CUpointer_attribute a, uint64_t address,
                                   struct memory *m) {

@@ -114,8 +114,7 @@ static struct warp_clock warp_clock_join(struct warp_clock a, struct warp_clock 
   return (struct warp_clock){0, r};
 }
 
-/* ---- CTAs ---------------------------------------------------------------------------------------
- */
+/* ---- CTAs ---------------------------------------------------------------------- */
 
 static struct cta_clock *cta_clock_new(uint32_t nwarp, uint32_t nslot) {
   struct cta_clock *k = emu_alloc(sizeof *k + nwarp * sizeof k->warp[0]);
@@ -200,8 +199,7 @@ bool cta_clock_knows(const struct cta_clock *k, uint32_t warp, uint32_t lanes, u
   return true;
 }
 
-/* ---- worlds
- * --------------------------------------------------------------------------------------- */
+/* ---- worlds -------------------------------------------------------------------- */
 
 static struct world_block *block_new(uint32_t grid, uint32_t place) {
   struct world_block *b = emu_alloc(sizeof *b);
@@ -500,8 +498,7 @@ void clock_set_slot(struct clock **c, uint32_t rank, uint32_t nwarp, uint32_t sl
     k->slot[slot] = n;
 }
 
-/* ---- views
- * ----------------------------------------------------------------------------------------- */
+/* ---- views --------------------------------------------------------------------- */
 
 struct view *view_ref(struct view *v) {
   if (v)

@@ -55,8 +55,7 @@ bool shared_cluster_address(const struct access *a, enum space sp, uint64_t addr
   return false;
 }
 
-/* ---- barrier.cluster ----------------------------------------------------------------------------
- */
+/* ---- barrier.cluster ----------------------------------------------------------- */
 
 static void settle(struct cluster *k) {
   if (!k->bar_arrived || k->bar_arrived < k->nthread)

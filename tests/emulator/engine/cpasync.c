@@ -117,8 +117,7 @@ static void fire_copy(struct machine *m, struct event *e) {
   release_arrivals(m, k);
 }
 
-/* ---- issuing ------------------------------------------------------------------------------------
- */
+/* ---- issuing ------------------------------------------------------------------- */
 
 /* cp.async.ca|cg [dst], [src], size{, src-size | ignore-src}{, policy} */
 static enum step exec_copy(struct warp *w, const struct insn *I, uint32_t lanes) {

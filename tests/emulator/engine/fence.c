@@ -41,8 +41,7 @@ static enum step exec_nothing(struct warp *w, const struct insn *I, uint32_t lan
   return STEP_next;
 }
 
-/* ---- proxies ----------------------------------------------------------------------------------
- */
+/* ---- proxies ------------------------------------------------------------------- */
 
 static enum step exec_async(struct warp *w, const struct insn *I, uint32_t lanes) {
   order_fence_async(w, lanes,

@@ -66,8 +66,7 @@ void griddep_check(struct grid *g) {
               "executed griddepcontrol.wait");
 }
 
-/* ---- instructions ------------------------------------------------------------------------------
- */
+/* ---- instructions -------------------------------------------------------------- */
 
 static enum step exec_launch_dependents(struct warp *w, const struct insn *I, uint32_t lanes) {
   (void)I;

@@ -88,8 +88,7 @@ static bool put_row(const uint64_t *row, int stride, uint8_t *p, const uint64_t 
   }
 }
 
-/* ---- one load or store ------------------------------------------------------------------------
- */
+/* ---- one load or store --------------------------------------------------------- */
 
 struct request {
   enum space sp;

@@ -22,8 +22,7 @@ struct mbar mbar_decode(uint64_t word) {
                        .phase = (uint8_t)(word >> 61)};
 }
 
-/* ---- the table of a CTA ------------------------------------------------------------------------
- */
+/* ---- the table of a CTA -------------------------------------------------------- */
 
 static struct mbar_entry *probe(const struct mbar_table *t, uint32_t offset) {
   uint32_t i = (offset >> 3) * 0x9e3779b1u & (t->size - 1);

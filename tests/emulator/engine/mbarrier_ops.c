@@ -50,8 +50,7 @@ static bool count_operand(struct warp *w, const struct insn *I, const struct opd
   return true;
 }
 
-/* ---- init, inval, transactions ----------------------------------------------------------------
- */
+/* ---- init, inval, transactions ------------------------------------------------- */
 
 static enum step exec_init(struct warp *w, const struct insn *I, uint32_t lanes) {
   FOR_LANES(l, lanes) {
@@ -187,9 +186,7 @@ static enum step exec_pending_count(struct warp *w, const struct insn *I, uint32
   return STEP_next;
 }
 
-/* ---- waits
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- waits --------------------------------------------------------------------- */
 
 /* What a lane waits for: that the phase numbered by arg of struct wait is over; the object
  * is the CTA, address the barrier.  The state in memory holds the number modulo 8. */
@@ -291,9 +288,7 @@ static enum step exec_try_wait(struct warp *w, const struct insn *I, uint32_t la
   return wait_lanes(w, I, lanes, true);
 }
 
-/* ---- forms
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- forms --------------------------------------------------------------------- */
 
 #define CTA     "[.shared|.shared::cta]"
 #define ANY     "[.shared|.shared::cta|.shared::cluster]"

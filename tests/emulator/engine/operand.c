@@ -123,8 +123,7 @@ bool require_defined(struct warp *w, const struct insn *I, const struct opd *o, 
                 register_name(w, o), (unsigned long long)u);
 }
 
-/* ---- special registers ------------------------------------------------------------------------
- */
+/* ---- special registers --------------------------------------------------------- */
 
 static uint32_t tid_of(const struct warp *w, int lane, int axis) {
   const uint32_t *block = w->cta->grid->block;

@@ -112,8 +112,7 @@ void order_mbar_phase(struct cta *c, uint32_t offset);
 /* A wait of the thread saw that the phase before the one in progress is complete. */
 void order_mbar_passed(const struct access *a, struct cta *c, uint32_t offset);
 
-/* ---- tensor memory (tcgen05) ------------------------------------------------------------------
- */
+/* ---- tensor memory (tcgen05) --------------------------------------------------- */
 
 void order_tcgen05_before(struct warp *w, uint32_t lanes);
 void order_tcgen05_after(struct warp *w, uint32_t lanes);
@@ -129,8 +128,7 @@ enum tmem_use { TMEM_mma, TMEM_cp, TMEM_ld, TMEM_st, TMEM_dealloc };
 bool order_tmem(const struct access *a, enum tmem_use use, uint32_t group, uint32_t groups,
                 uint32_t column, uint32_t columns, bool write, uint64_t same);
 
-/* ---- grids -------------------------------------------------------------------------------------
- */
+/* ---- grids --------------------------------------------------------------------- */
 
 /* Where an operation of the driver layer stands: in a timeline, whose operations it keeps in
  * order, and after what else.  Zeroed: nowhere yet. */
@@ -164,8 +162,7 @@ void order_mem_freed(struct mem *mem);
 /* The bytes, `size` in all, are those of `other`, too (NULL: of nothing else so far). */
 void order_mem_same(struct mem *mem, struct mem *other, uint64_t size);
 
-/* ---- the last writer, for reports of polls that never end --------------------------------------
- */
+/* ---- the last writer, for reports of polls that never end ---------------------- */
 
 struct order_site {
   bool host; /* the host wrote it, else: */

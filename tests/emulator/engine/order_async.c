@@ -7,8 +7,7 @@
 
 #include "mbarrier.h"
 
-/* ---- slots --------------------------------------------------------------------------------------
- */
+/* ---- slots --------------------------------------------------------------------- */
 
 uint32_t order_slot(struct cta_order *o, uint32_t key) {
   for (uint32_t i = o->nslot; i-- > 0;)
@@ -30,8 +29,7 @@ struct barrier_state *order_barrier(struct cta_order *o, uint32_t offset) {
   return b;
 }
 
-/* ---- issues
- * ---------------------------------------------------------------------------------------- */
+/* ---- issues -------------------------------------------------------------------- */
 
 static struct issue *issue_new(struct access *a) {
   const struct cta_order *o = a->cta ? a->cta->order : NULL;
@@ -160,8 +158,7 @@ void order_pipe_known(struct warp *w, uint32_t lanes, enum pipe pipe, uint64_t n
   view_drop(after);
 }
 
-/* ---- mbarriers
- * --------------------------------------------------------------------------------------- */
+/* ---- mbarriers ----------------------------------------------------------------- */
 
 bool order_mbar_init(const struct access *a, struct cta *c, uint32_t offset) {
   struct cta_order *o = c->order;

@@ -33,8 +33,7 @@ bool known_to(const struct clock *c, const struct world *whole, const struct ent
   return k && cta_knows(k, e, lanes);
 }
 
-/* ---- in conflict --------------------------------------------------------------------------------
- */
+/* ---- in conflict --------------------------------------------------------------- */
 
 /* The least scope that holds both. */
 uint8_t order_relation(const struct observer *w, const struct entry *e) {
@@ -169,8 +168,7 @@ static bool conflict(struct observer *w, const struct entry *e, uint64_t line, u
          !order_report(w, e, line, bytes, LACK_fence);
 }
 
-/* ---- the access
- * ------------------------------------------------------------------------------------ */
+/* ---- the access ---------------------------------------------------------------- */
 
 static uint16_t flags_of(const struct access *a, bool write) {
   unsigned element = a->element ? 1 + (unsigned)__builtin_ctz(a->element) : 0;

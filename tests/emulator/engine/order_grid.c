@@ -108,8 +108,7 @@ static void passed(uint32_t t, uint32_t at, struct world *end) {
   l->passed[i] = (struct passed){at, w};
 }
 
-/* ---- points
- * -------------------------------------------------------------------------------------- */
+/* ---- points -------------------------------------------------------------------- */
 
 void order_point_next(struct machine *m, struct order_point *p, uint32_t timeline) {
   if (!order_on(m))
@@ -150,8 +149,7 @@ void order_host_waited(struct machine *m, const struct order_point *p) {
     add(&host_world, complete_world);
 }
 
-/* ---- the host's accesses -----------------------------------------------------------------------
- */
+/* ---- the host's accesses ------------------------------------------------------- */
 
 static uint32_t host_record;
 
@@ -185,8 +183,7 @@ uint32_t order_host_record(void) {
   return host_record;
 }
 
-/* ---- grids
- * ------------------------------------------------------------------------------------------ */
+/* ---- grids --------------------------------------------------------------------- */
 
 #define KEPT 256 /* later records, for how long what a grid's dependents may ask for is kept */
 

@@ -49,8 +49,7 @@ static const struct access *past_access(struct past *p, struct machine *m, const
   return &p->a;
 }
 
-/* ---- words ------------------------------------------------------------------------------------
- */
+/* ---- words --------------------------------------------------------------------- */
 
 static bool after_start_of(const struct grid_record *g, const struct grid_record *before) {
   return world_knows(g->waited, before) && !world_knows(g->start, before);
@@ -132,8 +131,7 @@ static void missing_order(struct words *t, const struct observer *w, const struc
   }
 }
 
-/* ---- the report
- * ---------------------------------------------------------------------------------- */
+/* ---- the report ---------------------------------------------------------------- */
 
 static void publish_address(struct report *r, const struct observer *w, uint64_t at) {
   r->has_address = true;
@@ -274,8 +272,7 @@ bool order_report(const struct observer *w, const struct entry *e, uint64_t line
   return true;
 }
 
-/* ---- the last writer
- * ------------------------------------------------------------------------------- */
+/* ---- the last writer ----------------------------------------------------------- */
 
 bool order_last_writer(struct machine *m, uint64_t addr, uint32_t bytes, struct order_site *s) {
   struct mem *mem = global_find(m, addr);

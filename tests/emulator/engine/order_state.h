@@ -34,8 +34,7 @@ static inline bool world_knows(const struct world *w, const struct grid_record *
   return w && g->timeline < w->n && w->done[g->timeline] >= g->at;
 }
 
-/* ---- CTAs and threads (order_thread.c) --------------------------------------------------------
- */
+/* ---- CTAs and threads (order_thread.c) ----------------------------------------- */
 
 #define RELATIONS 4 /* enum scope: the least one that holds both threads */
 
@@ -122,8 +121,7 @@ void thread_pend(struct thread_state *t, int relation, struct view *v);
 uint32_t order_slot(struct cta_order *o, uint32_t key);
 struct barrier_state *order_barrier(struct cta_order *o, uint32_t offset);
 
-/* ---- asynchronous operations (order_async.c) ----------------------------------------------------
- */
+/* ---- asynchronous operations (order_async.c) ----------------------------------- */
 
 struct issue {
   uint32_t refs;
@@ -144,8 +142,7 @@ struct issue {
 };
 #define NO_SLOT UINT32_MAX
 
-/* ---- cells (shadow.c) --------------------------------------------------------------------------
- */
+/* ---- cells (shadow.c) ---------------------------------------------------------- */
 
 #define LINE_BYTES 64
 #define PAGE_LINES 64

@@ -32,8 +32,7 @@ static uint32_t slot_of(struct cta_order *o, unsigned pipe, uint32_t warp, uint3
   return order_slot(o, pipe << 16 | (warp * WARP + lane));
 }
 
-/* ---- fences ------------------------------------------------------------------------------------
- */
+/* ---- fences -------------------------------------------------------------------- */
 
 /* What the thread hands on from here: what it may count on itself, and that it has issued. */
 static struct clock *handed_on(struct cta_order *o, uint32_t warp, uint32_t lane) {
@@ -135,8 +134,7 @@ void order_issue_commit(struct access *a) {
     clock_set_slot(&i->commit, o->rank, o->nwarp, i->slot[0], x->issued);
 }
 
-/* ---- tensor memory
- * ---------------------------------------------------------------------------------- */
+/* ---- tensor memory ------------------------------------------------------------- */
 
 struct tmem_access {
   struct observer w;

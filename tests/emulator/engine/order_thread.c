@@ -5,8 +5,7 @@
  */
 #include "order_state.h"
 
-/* ---- threads ----------------------------------------------------------------------------------
- */
+/* ---- threads ------------------------------------------------------------------- */
 
 void thread_learn(struct thread_state *t, struct view *v) {
   struct view *joined = view_join(t->view, v);
@@ -88,8 +87,7 @@ static void next_epoch(const struct warp *w, uint32_t lanes) {
   FOR_LANES(l, lanes) thread_of(w->cta->order, w->index, l)->epoch++;
 }
 
-/* ---- meeting ------------------------------------------------------------------------------------
- */
+/* ---- meeting ------------------------------------------------------------------- */
 
 static void gather_base(struct meeting *g, struct view *v) {
   struct view *joined = view_join(g->base, v);
@@ -177,8 +175,7 @@ void order_warp_sync(struct warp *w, uint32_t lanes) {
   view_drop(v);
 }
 
-/* ---- named barriers -----------------------------------------------------------------------------
- */
+/* ---- named barriers ------------------------------------------------------------ */
 
 void order_bar_arrive(struct warp *w, uint32_t lanes, uint32_t id) {
   if (w->cta->order)
@@ -198,8 +195,7 @@ void order_bar_passed(struct warp *w, uint32_t lanes, uint32_t id, uint64_t phas
     order_learn(w, lanes, w->cta->order->bar[id].done[phase & 3]);
 }
 
-/* ---- clusters
- * -------------------------------------------------------------------------------------- */
+/* ---- clusters ------------------------------------------------------------------ */
 
 struct cluster_order {
   struct meeting gather;
@@ -229,8 +225,7 @@ void order_cluster_passed(struct warp *w, uint32_t lanes, uint64_t phase) {
     order_learn(w, lanes, w->cta->cluster->order->done[phase & 1]);
 }
 
-/* ---- fences
- * ------------------------------------------------------------------------------------------ */
+/* ---- fences -------------------------------------------------------------------- */
 
 void order_fence(struct warp *w, uint32_t lanes, uint8_t scope, uint8_t sem) {
   const struct cta_order *o = w->cta->order;
@@ -335,8 +330,7 @@ void order_map_copied(struct warp *w, uint32_t lanes, int lane, uint8_t scope) {
   order_fence_tensormap(w, lanes, scope, false);
 }
 
-/* ---- life of CTAs
- * ------------------------------------------------------------------------------------- */
+/* ---- life of CTAs -------------------------------------------------------------- */
 
 void order_cluster_started(struct cluster *k, uint64_t id) {
   struct grid *g = k->grid;

@@ -171,8 +171,7 @@ static void no_progress(struct machine *m, bool limit) {
   m->s->ended_steps = m->s->steps;
 }
 
-/* ---- the driver layer's entries -----------------------------------------------------------------
- */
+/* ---- the driver layer's entries ------------------------------------------------ */
 
 bool machine_run(struct machine *m, bool (*done)(void *arg), void *arg) {
   while (!done(arg)) {

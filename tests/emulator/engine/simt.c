@@ -73,8 +73,7 @@ bool spin_ready(const struct wait *wait) {
   return w->cta->grid->dev->m->activity != wait->arg;
 }
 
-/* ---- loops that only someone else can end -----------------------------------------------------
- */
+/* ---- loops that only someone else can end -------------------------------------- */
 
 static bool registers_equal(const struct warp *w, uint32_t lanes) {
   const uint64_t *now = w->r, *then = w->simt.spin_r;
@@ -126,8 +125,7 @@ static bool back_edge(struct machine *m, struct warp *w, uint32_t pc, uint32_t h
   return false;
 }
 
-/* ---- guards -------------------------------------------------------------------------------------
- */
+/* ---- guards -------------------------------------------------------------------- */
 
 /* The lanes whose guard holds; *ok = false: an undefined guard ended the launch. */
 static uint32_t guard(struct machine *m, struct warp *w, const struct insn *I, uint32_t lanes,

@@ -167,8 +167,7 @@ static enum step elect(struct warp *w, const struct insn *I, uint32_t lanes) {
   return STEP_next;
 }
 
-/* ---- redux ------------------------------------------------------------------------------------
- */
+/* ---- redux --------------------------------------------------------------------- */
 
 static uint32_t reduce2(enum mod op, enum mod type, uint32_t a, uint32_t b) {
   switch (op) {

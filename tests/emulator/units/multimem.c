@@ -164,8 +164,7 @@ static enum step exec_red(struct warp *w, const struct insn *I, uint32_t lanes) 
   return send(w, I, lanes, (enum mod)I->mod[2]);
 }
 
-/* ---- ld_reduce --------------------------------------------------------------------------------
- */
+/* ---- ld_reduce ----------------------------------------------------------------- */
 
 /* Slots: 0 .sem, 1 .scope, 2 the operation, 3 .acc. */
 static enum mod half_of(enum mod type) {

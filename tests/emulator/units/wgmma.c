@@ -293,8 +293,7 @@ static enum step exec_wgmma(struct warp *w, const struct insn *I, uint32_t lanes
   return STEP_next;
 }
 
-/* ---- groups ------------------------------------------------------------------------------------
- */
+/* ---- groups -------------------------------------------------------------------- */
 
 static enum step exec_fence(struct warp *w, const struct insn *I, uint32_t lanes) {
   (void)I, (void)lanes;
