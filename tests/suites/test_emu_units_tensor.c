@@ -199,7 +199,7 @@ END_TEST
   " .reg .b32 %r<20>; .reg .b64 %rd<4>;\n"                                                         \
   " mov.u32 %r0, %tid.x; mov.u32 %r1, base; ld.param.u64 %rd0, [out];\n"                           \
   " tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32;\n"                          \
-  " tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\n"                                 \
+  " tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\n"                                  \
   " bar.sync 0; ld.shared.b32 %r2, [%r1]; shl.b32 %r3, %r0, 3;\n"                                  \
   " add.u32 %r4, %r3, 1; add.u32 %r5, %r3, 2; add.u32 %r6, %r3, 3; add.u32 %r7, %r3, 4;\n"         \
   " add.u32 %r8, %r3, 5; add.u32 %r9, %r3, 6; add.u32 %r10, %r3, 7;\n"                             \

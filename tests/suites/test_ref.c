@@ -91,9 +91,9 @@ END_TEST
 START_TEST(mma_zero_c_counts_as_133) {
   struct step s = {.sa = 0, .sb = 90, .c = 0}; /* unit scale: 2^-127 * 2^-37 = 2^-164 */
   for (int k = 0; k < 6; k++)
-    s.a[k] = 0x60, s.b[k] = 0x60;       /* 2^5 * 2^5 * 2^-164 = 2^-154, six times */
-  ck_assert_float_eq(mma(&s), 0);       /* 6 * 2^-154 < 2^-149, the least f32 */
-  s.sb = 94;                            /* 16 times as much: 6 * 2^-150, all below 2^-149 */
+    s.a[k] = 0x60, s.b[k] = 0x60;         /* 2^5 * 2^5 * 2^-164 = 2^-154, six times */
+  ck_assert_float_eq(mma(&s), 0);         /* 6 * 2^-154 < 2^-149, the least f32 */
+  s.sb = 94;                              /* 16 times as much: 6 * 2^-150, all below 2^-149 */
   ck_assert_float_eq(mma(&s), 0x3p-149f); /* would be 0 if aligned to 2^-126, or less kept */
   s.c = -0.0f;
   ck_assert_float_eq(mma(&s), 0x3p-149f);

@@ -288,9 +288,9 @@ END_TEST
 START_TEST(many_draws) {
   open_bundle(NULL);
   for (int draw = 0; draw < (bwt_full() ? 60 : 3); draw++) {
-    struct bwt_wo_a_case c = bwt_wo_a_case_for(3 + 2 * ((unsigned)draw % 2), 2,
-                                               shipped_heads[(unsigned)draw % 2], 128,
-                                               bwt_mix(bwt_run_seed(), (uint64_t)draw) >> 32);
+    struct bwt_wo_a_case c =
+        bwt_wo_a_case_for(3 + 2 * ((unsigned)draw % 2), 2, shipped_heads[(unsigned)draw % 2], 128,
+                          bwt_mix(bwt_run_seed(), (uint64_t)draw) >> 32);
     c.kind = (enum bwt_wo_a_kind)_i;
     verify(&c);
   }
