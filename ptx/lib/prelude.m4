@@ -171,8 +171,9 @@ define(<|SHARED_BYTES|>, 0)
 // ---- structure --------------------------------------------------------------------
 
 // Usage: only_begin(LABEL, PREDICATE) ... only_end
-// Runs the block in the threads whose PREDICATE holds: one thread, or some lanes.  At
-// the end the warp is whole again.  All its threads must come to the block.
+// Runs the block in the threads whose PREDICATE holds: one thread, or some lanes.  Its end
+// orders memory: what the block wrote all lanes may read.  All threads of the warp must come to
+// the block.
 macro(<|only_begin|>, 2, <|
 m4_begin(<|only|>, <|$1|>)dnl
 @!$2 bra $1;|>)
@@ -181,9 +182,10 @@ m4_block:
 bar.warp.sync 0xffffffff;m4_end(<|only|>)|>)
 
 // Usage: only_begin(LABEL, PREDICATE) ... only_end_apart
-// The same where no lane needs what the block did to memory: it orders nothing.  PTX does not
-// say that the lanes meet here, only that all of them come to the same .aligned instruction
-// later; ptxas 13.0 also makes them meet.
+// The same where no lane needs what the block did to memory: it orders nothing, and the lanes
+// may stay apart.  The next instruction with .sync or .aligned waits for them all by itself
+// (PTX ISA, of each of these); ptxas 13.0 makes them meet here, or puts a WARPSYNC in front of
+// it.
 macro(<|only_end_apart|>, 0, <|
 m4_block:m4_end(<|only|>)|>)
 

@@ -406,9 +406,10 @@ m4_for(<|STEP|>, 0, MMA_STEPS - 1, <|
       tmem+TMEM_SCALES_A(STAGE), tmem+TMEM_SCALES_B(STAGE), eval(STAGE + STEP > 0))
 |>)dnl
 |>)dnl
+    // ---- the product is complete --------------------------------------------------------
     tcgen05_commit(AT(S_ACCUMULATED))
   }
-  only_end
+  only_end  // for ptxas, whose code is 35 instructions longer without it
   mbarrier_wait(AT(S_ACCUMULATED), 0)  // by all lanes
   warps_end
 m4_if(HEADS > 1, <|dnl

@@ -114,7 +114,7 @@ m4_if(HEADS > 1, <|dnl
 |>)dnl
   mbarrier_create_fence
   request_weights
-  only_end
+  only_end_apart
 
   // The group needs a division: it follows the big copies.
   .reg .b32 group, tile_in_group;
@@ -126,7 +126,7 @@ m4_if(HEADS > 1, <|dnl
   // What the inbox will hold: our tokens rank, rank + HEADS, .. below TILE, from each head.
   expect_inbox
 |>)dnl
-  only_end
+  only_end_apart
 
   // ---- which thread holds what ----------------------------------------------------------
   // A thread holds 8 neighbouring elements ("chunk") of one token.
@@ -224,7 +224,7 @@ m4_if(HEADS > 1, <|dnl
     mad.wide.u32 address, x_row, 8, position_from;
     @has_token ld.global.b64 position, [address];
   }
-  only_end
+  only_end_apart
 
   .reg .b32 c<4>;  // the chunk, two elements a register
   {
@@ -452,7 +452,7 @@ m4_if(TILE == 2, <|dnl
     setp.lt.u32 sends, token, TILE;  // TILE
     only_begin(sent, sends)
     send_value(value, token, inbox)
-    only_end
+    only_end_apart
 |>, RANK_A_COLUMN, <|dnl
     // Column 2q + i belongs to rank 2q + i.
     mad.lo.u32 inbox, row, eval(CHUNK * 4), inbox;
@@ -468,7 +468,7 @@ m4_for(<|ODD|>, 0, 1, <|
       peer_address(to_reduced, to_reduced, owner)
       send_words(to, S_INBOX, to_reduced, acc<||>ODD)
       send_words(to, eval(S_INBOX + 8 * CHUNK * 4), to_reduced, acc<||>eval(2 + ODD))
-      only_end
+      only_end_apart
     }
 |>)dnl
 |>, <|dnl
@@ -485,7 +485,7 @@ m4_for(<|ODD|>, 0, 1, <|
       only_begin(sent, sends)
       send_value(acc<||>ODD, token, inbox)
       send_value(acc<||>eval(2 + ODD), token, inbox_b)
-      only_end
+      only_end_apart
     }
 |>)dnl
 |>)dnl
@@ -549,7 +549,6 @@ m4_if(SUM_HALVES == 2, <|dnl
   }
 m4_if(HEADS > 1, <|dnl
   mbarrier_wait_cluster(AT(S_REDUCED), 0)
-  bar.warp.sync 0xffffffff;
 |>, <|dnl
   bar.sync BARRIER_SUMS, THREADS;  // the sums are in
 m4_if(SUM_HALVES == 1, <|dnl

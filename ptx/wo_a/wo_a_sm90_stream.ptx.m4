@@ -127,7 +127,7 @@ m4_for(<|STAGE|>, 0, STAGES - 1, <|
   mbarrier_create(AT(S_FREE), OWNERS)
   mbarrier_create_fence
   request_weights
-  only_end
+  only_end_apart
 
   // The group needs a division: it follows the big copies.
   .reg .b32 group, tile_in_group;
@@ -138,7 +138,7 @@ m4_for(<|STAGE|>, 0, STAGES - 1, <|
 m4_if(HEADS > 1, <|dnl
   expect_classes
 |>)dnl
-  only_end
+  only_end_apart
 
   .reg .pred later, same_group;  // n tiles went before; the next one's is the same
   .reg .b32 parity;
@@ -146,7 +146,7 @@ m4_if(HEADS > 1, <|dnl
   mov.u32 parity, 0;
   only_begin(place_stored, leader)
   st.shared.v4.b32 [smem+S_PLACE], {n_tile, tiles, parity, rank};  // S_PLACE
-  only_end
+  only_end_apart
   clear_ranges
   bar.sync 0;  // the barriers, the ranges and S_PLACE are ready for our threads
 m4_if(HEADS > 1, <|dnl
@@ -624,7 +624,6 @@ next_outputs:
     mad.wide.u32 qs_tile, n_tile, QS_TILE, qs_start;  // QS_TILE
   }
   m4_if(HEADS > 1, <|mbarrier_wait_cluster|>, <|mbarrier_wait|>)(AT(S_REDUCED), parity)
-  bar.warp.sync 0xffffffff;
 
   // ---- sum in the order of heads, round to bf16, quantize, store --------------------------
 m4_for(<|SLOT|>, 0, CLASS_SLOTS - 1, <|
@@ -667,7 +666,7 @@ m4_if((SLOT + 1) * HEADS > CLASSES && HEADS > 1 && SLOT > 0, <|dnl
 m4_if(HEADS > 1, <|dnl
     only_begin(expected, lane0_writes)
     expect_classes
-    only_end
+    only_end_apart
     {
       .reg .pred peer;
       .reg .b32 to;
@@ -676,7 +675,7 @@ m4_if(HEADS > 1, <|dnl
       add.u32 to, smem, S_FREE;  // S_FREE
       peer_address(to, to, lane)
       mbarrier.arrive.release.cluster.shared::cluster.b64 _, [to];
-      only_end
+      only_end_apart
     }
 |>, <|dnl
     @lane0_writes mbarrier.arrive.shared::cta.b64 _, [AT(S_FREE)];

@@ -381,7 +381,7 @@ m4_if(STAGE < $2, <|dnl
 |>)dnl
 |>)dnl
 }
-only_end
+only_end_apart
 warps_end
 }|>)
 
@@ -482,7 +482,7 @@ m4_if(HEADS > 1, <|dnl
 |>)dnl
 |>)dnl
 m4_if(CLASSES < 8, <|dnl
-  only_end
+  only_end_apart
 |>)dnl
 }|>)
 

@@ -10,7 +10,7 @@ $(MUTATE): $(MUTATE_SRC:%.c=$(BUILD)/obj/%.o) $(BUILD)/tests/libsupport.a $(BUIL
 
 .PHONY: mutate
 mutate: $(MUTATE) $(EMU) $(BUNDLE) $(TEST_BUNDLE) ## Break the kernels one instruction at a time: each must be caught (SAMPLE=N: so many)
-	@BUILD=$(BUILD) BAREWARP_EMU=$(abspath $(EMU)) $(MUTATE) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(K),--match '$(K)') $(if $(I),--instruction '$(I)')
+	@BUILD=$(BUILD) BAREWARP_EMU=$(abspath $(EMU)) $(MUTATE) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(K),--match '$(K)') $(if $(I),--instruction '$(I)') $(if $(KIND),--kinds '$(KIND)')
 
 # A sample of it runs in the suite.
 $(BUILD)/tests/test_mutate: | $(MUTATE)
