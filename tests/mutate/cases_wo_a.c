@@ -28,7 +28,8 @@ struct wo_a_case {
   uint32_t lora_rank;      /* 0: 128 */
   unsigned launches;       /* 0: one */
   bool dependent;          /* a kernel behind it is to start early */
-  bool loops;              /* only of kernels that loop: the device has room for two clusters */
+  bool two_ways;           /* only of Hopper's kernels that multiply in one chain or by blocks */
+  bool loops;              /* only of them: the device has room for two clusters, they loop */
   uint32_t groups;         /* 0: one */
   enum bwt_wo_a_kind kind; /* mixed: Hopper multiplies block by block; normal: in one chain */
 };
@@ -64,6 +65,15 @@ static const struct wo_a_case cases[] = {
      .late = LATE_scales,
      .plan_flags = BW_WO_A_WEIGHTS_AFTER_WAIT},
     {.name = "trigger late", .launch_flags = BW_LAUNCH_TRIGGER_LATE, .dependent = true},
+    {.name = "trigger late, in one chain",
+     .two_ways = true,
+     .launch_flags = BW_LAUNCH_TRIGGER_LATE,
+     .dependent = true,
+     .kind = BWT_WO_A_normal},
+    {.name = "one row in 64 sends its warps block by block, seed 15",
+     .seed = 15,
+     .two_ways = true,
+     .kind = BWT_WO_A_row_span_22},
     {.name = "trigger at entry", .launch_flags = BW_LAUNCH_TRIGGER_ENTRY, .dependent = true},
     {.name = "trigger after the wait",
      .launch_flags = BW_LAUNCH_TRIGGER_AFTER_WAIT,
@@ -89,7 +99,7 @@ static const struct wo_a_case *case_of(const struct bwm_kernel *k, unsigned numb
                                        unsigned *count) {
   *count = 0;
   for (size_t i = 0; i < ALL_CASES; i++)
-    if ((!cases[i].loops || k->loops) && (*count)++ == number)
+    if ((!(cases[i].loops || cases[i].two_ways) || k->loops) && (*count)++ == number)
       return &cases[i];
   return NULL;
 }
