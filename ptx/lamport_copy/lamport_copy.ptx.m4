@@ -210,7 +210,6 @@ all_taken:
 
   // ---- the last CTA advances the count ------------------------------------------------------
   // By now every thread of this CTA has read it; the last ticket knows that all CTAs have.
-  // Whoever reads it next comes after this grid, so an ordinary store will do.
   bar.sync 0;
   only_begin(counted, first_thread)
   {
@@ -220,7 +219,7 @@ all_taken:
     atom.acq_rel.gpu.global.inc.u32 ticket, [steps_at+4], last;  // back to 0 after the last
     setp.eq.u32 last_cta, ticket, last;
     add.u32 step, step, 1;
-    @last_cta st.global.u32 [steps_at], step;
+    @last_cta st.relaxed.gpu.global.u32 [steps_at], step;
   }
   only_end_apart
   trigger_at(TRIGGER_LATE)

@@ -183,9 +183,10 @@ bar.warp.sync 0xffffffff;m4_end(<|only|>)|>)
 
 // Usage: only_begin(LABEL, PREDICATE) ... only_end_apart
 // The same where no lane needs what the block did to memory: it orders nothing, and the lanes
-// may stay apart.  The next instruction with .sync or .aligned waits for them all by itself
-// (PTX ISA, of each of these); ptxas 13.0 makes them meet here, or puts a WARPSYNC in front of
-// it.
+// may stay apart.  An instruction with .sync, barrier and barrier.cluster wait for the lanes of
+// their warp by themselves (PTX ISA, of each of these), but only the barriers order memory, too.
+// .aligned just asks that all lanes come to the same instruction; ptxas 13.0 makes them meet
+// here, or puts a WARPSYNC in front of it.
 macro(<|only_end_apart|>, 0, <|
 m4_block:m4_end(<|only|>)|>)
 

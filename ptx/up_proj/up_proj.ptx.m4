@@ -314,7 +314,8 @@ m4_if(U > 0, <|dnl
   }
   warps_end
 
-  // A reader that starts early must find the step count that the last reader advanced.
+  // A reader that starts early must find the step count that the last reader advanced: this
+  // fence and the trigger synchronize with its start (PTX ISA 9.2, griddepcontrol).
   only_begin(fenced, first_thread)
   fence.release.gpu;
   only_end_apart
@@ -476,7 +477,7 @@ m4_if(OUTPUTS >= 8, <|dnl
 m4_if(TO_OTHERS, <|dnl
   // The edge from all this rank did before, its re-arms above all, to the stores below: they
   // are seen by whoever reads those words and then fences.  (A single rank's are ordered by
-  // its stream.)
+  // its stream, in which each grid waits for the one before it.)
   fence.release.sys;
 |>)dnl
   {

@@ -411,6 +411,9 @@ m4_for(<|STEP|>, 0, MMA_STEPS - 1, <|
   }
   only_end  // for ptxas, whose code is 35 instructions longer without it
   mbarrier_wait(AT(S_ACCUMULATED), 0)  // by all lanes
+  // On to the other readers, by the pattern of two barriers that PTX ISA 9.7.16.6.4.4 has.
+  tcgen05_fence_after
+  tcgen05_fence_before
   warps_end
 m4_if(HEADS > 1, <|dnl
 

@@ -667,6 +667,8 @@ m4_if(HEADS > 1, <|dnl
     only_begin(expected, lane0_writes)
     expect_classes
     only_end_apart
+    // A peer that another lane frees may have sent before lane 0 expects the bytes: the count of
+    // bytes goes below zero then, and the phase still waits for lane 0's arrival.
     {
       .reg .pred peer;
       .reg .b32 to;
