@@ -157,16 +157,8 @@ static struct bwt_protocol protocol_of(int i, uint64_t number) {
   return p;
 }
 
-/* The checks of the order of accesses double the time of these kernels, which do little but
- * synchronise: in `make check` they are on in the first of the two seeds. */
-static void sample_checks(int i) {
-  if (!bwt_full() && i % 2)
-    setenv("EMU_CHECKS", "bounds,undef", 0);
-}
-
 START_TEST(eager) {
   struct bwt_protocol p = protocol_of(_i, 0);
-  sample_checks(_i);
   open_test_bundle(&p.bundle);
   p.steps = steps_of(40, 750, 300);
   expect_right(&p);
@@ -176,7 +168,6 @@ END_TEST
 
 START_TEST(replayed) {
   struct bwt_protocol p = protocol_of(_i, 1000);
-  sample_checks(_i);
   open_test_bundle(&p.bundle);
   p.steps = steps_of(20, 250, 120);
   p.graph = true;
