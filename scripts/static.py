@@ -20,7 +20,8 @@ import re
 import subprocess
 import sys
 
-SM_REGISTERS = 65536
+SM_QUARTERS = 4  # an SM has four, and a warp stays in one
+QUARTER_REGISTERS = 16384
 SM_THREADS = 2048
 SM_WARPS = 64
 SM_CTAS = 32
@@ -168,7 +169,7 @@ def occupancy(row):
     per_warp = ceil_to(int(row["registers"]) * 32, REGISTER_UNIT)
     shared = int(row["static_smem"]) + int(row["dynamic_smem"]) + CTA_SHARED_RESERVED
     bound = {
-        "registers": SM_REGISTERS // (per_warp * warps),
+        "registers": SM_QUARTERS * (QUARTER_REGISTERS // per_warp) // warps,
         "shared": SM_SHARED // shared,
         "threads": min(SM_THREADS // threads, SM_WARPS // warps),
         "CTA slots": SM_CTAS,

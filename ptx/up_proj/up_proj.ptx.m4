@@ -39,6 +39,14 @@ constant(<|VALUE_LANES|>, 32 / m4_power_of_2(VALUES)) // lanes that hold one war
 constant(<|WORDS|>, VECTOR / 2)         // 32-bit registers of a vector
 constant(<|TILE_BYTES|>, BLOCK * VECTOR * 2) // of one row, a k tile
 constant(<|PEERS_MOST|>, 16)
+// A quarter of an SM has registers for four warps of 128: with 7 warps a CTA that is two CTAs an
+// SM, so that the 224 of S = 896 run at once; one register more would make it one.  ptxas is held
+// to it where it would take more; elsewhere it takes fewer when it is told nothing.
+constant(<|MAX_REGISTERS|>, 128)
+constant(<|HOLD_REGISTERS|>, !BLACKWELL && VALUES >= 28)
+// Eight rows of latent of two tiles, widened, would need more: the second tile's follow the
+// products of the first.
+constant(<|LATENT_APART|>, !BLACKWELL && ROWS == 8 && UNROLL > 1)
 
 // Parameter `flags`.
 constant(<|FLAG_TRIGGER|>, 3)            // bits 0-1: 0 late, 1 entry, 2 after the wait
@@ -104,6 +112,21 @@ m4_if(M < ROWS - 1, <|dnl
 |>)dnl
 |>)dnl
 }|>)
+
+// Usage: tile_begin(LABEL, TILE) ... tile_end(TILE)
+// Around what concerns a tile in flight: all but the first may be past the end.  in: tiles_left
+macro(<|tile_begin|>, 2, <|
+m4_if($2 > 0, <|dnl
+{
+  .reg .pred exists;
+  setp.gt.u32 exists, tiles_left, $2;
+  warps_begin($1_<||>$2, exists)
+|>)dnl|>)
+macro(<|tile_end|>, 1, <|
+m4_if($1 > 0, <|dnl
+  warps_end
+}
+|>)dnl|>)
 
 // Usage: accumulate(TILE)
 // sum(value) += products of the tile, in rising order of k: the order is the contract.
@@ -224,6 +247,9 @@ ifelse(BW_MODE, multicast, <|dnl
   .param .u32 flags
 )
 .reqntid BLOCK, 1, 1
+m4_if(HOLD_REGISTERS, <|dnl
+.maxnreg MAX_REGISTERS
+|>)dnl
 {
   .shared .align 16 .f32 warp_sums[eval(VALUES * WARPS)];
 
@@ -273,17 +299,9 @@ m4_for(<|O|>, 0, OUTPUTS - 1, <|
   // ---- the first weights: static, so they need not wait for earlier kernels ------------
   pdl_wait_if(weights_late)
 m4_for(<|U|>, 0, UNROLL - 1, <|
-m4_if(U > 0, <|dnl
-  {
-    .reg .pred exists;
-    setp.gt.u32 exists, tiles_left, U;
-    warps_begin(first_weights_<||>U, exists)
-|>)dnl
+  tile_begin(first_weights, U)
   load_weights(U)
-m4_if(U > 0, <|dnl
-    warps_end
-  }
-|>)dnl
+  tile_end(U)
 |>)dnl
 
   // ---- latent, shared and the generation belong to earlier kernels until here ----------
@@ -316,7 +334,10 @@ m4_if(U > 0, <|dnl
 
   // A reader that starts early must find the step count that the last reader advanced: this
   // fence and the trigger synchronize with its start (PTX ISA 9.2, griddepcontrol).
-  only_begin(fenced, first_thread)
+  // Where dependents started at the entry no reader is early.
+  .reg .pred early_reader;
+  setp.ne.and.u32 early_reader, trigger, TRIGGER_ENTRY, first_thread;  // TRIGGER_ENTRY
+  only_begin(fenced, early_reader)
   fence.release.gpu;
   only_end_apart
   trigger_at(TRIGGER_AFTER_WAIT)
@@ -326,31 +347,18 @@ m4_for(<|V|>, 0, VALUES - 1, <|
   mov.b32 sum<||>V, 0;  // +0
 |>)dnl
 next_tiles:
-m4_for(<|U|>, 0, UNROLL - 1, <|
-m4_if(U > 0, <|dnl
-  {
-    .reg .pred exists;
-    setp.gt.u32 exists, tiles_left, U;
-    warps_begin(latent_<||>U, exists)
-|>)dnl
+m4_for(<|U|>, 0, m4_if(LATENT_APART, 0, UNROLL) - 1, <|
+  tile_begin(latent, U)
   load_latent(U)
-m4_if(U > 0, <|dnl
-    warps_end
-  }
-|>)dnl
+  tile_end(U)
 |>)dnl
 m4_for(<|U|>, 0, UNROLL - 1, <|
-m4_if(U > 0, <|dnl
-  {
-    .reg .pred exists;
-    setp.gt.u32 exists, tiles_left, U;
-    warps_begin(accumulated_<||>U, exists)
+  tile_begin(accumulated, U)
+m4_if(LATENT_APART, <|dnl
+  load_latent(U)
 |>)dnl
   accumulate(U)
-m4_if(U > 0, <|dnl
-    warps_end
-  }
-|>)dnl
+  tile_end(U)
 |>)dnl
   {
     .reg .pred more;
@@ -361,17 +369,9 @@ m4_if(U > 0, <|dnl
   add.u64 latent_from, latent_from, eval(UNROLL * TILE_BYTES);
   add.u64 weight_from, weight_from, eval(UNROLL * TILE_BYTES);
 m4_for(<|U|>, 0, UNROLL - 1, <|
-m4_if(U > 0, <|dnl
-  {
-    .reg .pred exists;
-    setp.gt.u32 exists, tiles_left, U;
-    warps_begin(weights_<||>U, exists)
-|>)dnl
+  tile_begin(weights, U)
   load_weights(U)
-m4_if(U > 0, <|dnl
-    warps_end
-  }
-|>)dnl
+  tile_end(U)
 |>)dnl
   bra.uni next_tiles;
 products_done:
