@@ -7,6 +7,7 @@ include(<|quantize.m4|>)dnl
 include(<|wo_a_common.m4|>)dnl
 include(<|wo_a_sm90_common.m4|>)dnl
 include(<|wo_a_sm90_stream_sizes.m4|>)dnl
+include(<|wo_a_sm90_quantize.m4|>)dnl
 include(<|wo_a_sm90_stream_steps.m4|>)dnl
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -48,7 +49,7 @@ undivert(1)dnl
 //
 // Barriers.  An mbarrier completes a phase an n tile, but for S_FREE after the last, and
 // S_REDUCED of a rank without tokens, which completes its first only; nobody waits there.
-//   bar 0            all threads: the mbarriers and S_PLACE are set up; ranges of a batch of
+//   bar 0            all threads: the mbarriers and S_PLACE are set up; the ranges of all
 //                    tokens are complete; the activations are in; a group is done
 //   S_LOADED         1 arrival with the bytes of the weight box
 remark(<|  S_EMPTY          |>PRODUCT_WARPS<| arrivals, one a warp that multiplies|>)
@@ -173,23 +174,33 @@ next_group:
   and.b32 lane, tid, 31;
   shr.u32 warp, tid, 5;
   // ---- which thread holds what ----------------------------------------------------------
-  // Lane 4p + l of warp b: elements 8l .. 8l + 7 of block b, of token p of each group of 8.
-  .reg .pred rotary, first_of_4;
-  .reg .b32 place, x_row, last_row, range_at;
-  shr.u32 place, lane, 2;
-  add.u32 x_row, first_row, place;  // in the call, of the first group of the batch
+  // A lane of warp b: elements 8l .. 8l + 7 of block b, of token p of each group of 8.  Of the
+  // lane number bits 1..0 are l; bits 2, 4, 3 are bits 0, 1, 2 of p: half a warp stores at once,
+  // and the swizzle gives its tokens different banks then.
+  .reg .pred rotary, upper_part;
+  .reg .b32 place, part, half_shift, x_row, last_row;
+  {
+    .reg .b32 bit;
+    bfe.u32 place, lane, 2, 1;
+    bfe.u32 bit, lane, 3, 1;
+    mad.lo.u32 place, bit, 4, place;
+    bfe.u32 bit, lane, 4, 1;
+    mad.lo.u32 place, bit, 2, place;
+  }
+  and.b32 part, lane, 3;
+  setp.ge.u32 upper_part, part, 2;
+  and.b32 half_shift, lane, 1;
+  shl.b32 half_shift, half_shift, 4;
+  add.u32 x_row, first_row, place;  // in the call, of the first group
   ld.param.u32 last_row, [tokens];
   sub.u32 last_row, last_row, 1;  // rows past the end repeat it
   setp.ge.u32 rotary, warp, FIRST_ROTARY_WARP;  // FIRST_ROTARY_WARP
-  mad.lo.u32 range_at, place, 8, smem;
 
   .reg .b64 x_from, x_stride, position_from, rope_from;
-  .reg .b32 x_to, x_to_next, scale_to;
+  .reg .b32 x_to, x_to_next, own<QUADS>, own_range<QUADS>, own_scale<QUADS>;
   {
     .reg .b64 column;
-    .reg .b32 chunk, head, offset, slot, part;
-    and.b32 part, lane, 3;
-    setp.eq.u32 first_of_4, part, 0;  // stores what belongs to the block
+    .reg .b32 chunk, head, offset, slot, atom;
     mad.lo.u32 chunk, warp, 4, part;  // of the 64 of 8 elements in a head
     ld.param.u64 x_from, [x];
     cvta.to.global.u64 x_from, x_from;
@@ -213,90 +224,73 @@ next_group:
     shr.u32 slot, slot, 1;
     shl.b32 slot, slot, 1;  // first 16 bytes of its step of 16
     xor.b32 slot, slot, place;  // swizzle: ^ token % 8
-    shr.u32 part, chunk, 3;
-    mad.lo.u32 x_to, part, X_ATOM, smem;  // X_ATOM
+    shr.u32 atom, chunk, 3;
+    mad.lo.u32 x_to, atom, X_ATOM, smem;  // X_ATOM
     mad.lo.u32 x_to, place, X_ROW, x_to;  // X_ROW
     mad.lo.u32 x_to, slot, 16, x_to;
-    and.b32 part, chunk, 1;  // half of the step
-    mad.lo.u32 x_to, part, 8, x_to;
+    and.b32 slot, chunk, 1;  // half of the step
+    mad.lo.u32 x_to, slot, 8, x_to;
     xor.b32 x_to_next, x_to, 16;
-    mad.lo.u32 scale_to, place, BLOCKS, smem;  // BLOCKS
-    add.u32 scale_to, scale_to, warp;
+    own_places
   }
 
   .reg .pred multiplies;
   setp.lt.u32 multiplies, warp, PRODUCT_WARPS;  // PRODUCT_WARPS
 
-  .reg .b32 position<BATCH>;
-  .reg .b32 c<eval(4 * BATCH)>;  // the chunks, two elements a register
-  load_batch
+  .reg .b32 c<eval(4 * GROUPS)>;  // the chunks, two elements a register
+  .reg .b32 scale<QUADS>;
+  @rotary bra.uni encode_rotary;
+m4_for(<|I|>, 0, GROUPS - 1, <|
+  load_chunk(I)
+|>)dnl
+m4_for(<|Q|>, 0, QUADS - 1, <|
+  encode_quad(Q)
+|>)dnl
+  bra.uni encoded;
 
-  // ---- rotate back, quantize, store as the tensor core wants it -------------------------
+encode_rotary:
+  {
+    .reg .b32 position<QUADS>;
+m4_for(<|Q|>, 0, QUADS - 1, <|
+    load_position(Q)
+|>)dnl
+m4_for(<|I|>, 0, GROUPS - 1, <|
+    load_chunk(I)
+|>)dnl
+m4_for(<|Q|>, 0, QUADS - 1, <|
+    {
+      .reg .f32 cosine<eval(4 * QUAD_GROUPS(Q))>, sine<eval(4 * QUAD_GROUPS(Q))>, v<eval(8 * QUAD_GROUPS(Q))>;
+m4_for(<|I|>, 4 * Q, QUAD_LAST(Q), <|
+      load_rope(I)
+|>)dnl
+m4_for(<|I|>, 4 * Q, QUAD_LAST(Q), <|
+      widen_chunk(I)
+      rotate_chunk(I)
+|>)dnl
+      encode_rotated_quad(Q)
+    }
+m4_if(QUADS > 2 && Q == 0, <|dnl
+    // Never: but without it ptxas moves so many loads ahead that it runs out of registers.
+    @multiplies bra.uni encoded;
+|>)dnl
+|>)dnl
+  }
+
+encoded:
+  bar.sync 0;  // the ranges of all tokens are complete
+  // ---- fold, store as the tensor core wants it ---------------------------------------------
   .reg .b32 unfolded;  // 1: a token that cannot be folded
   mov.b32 unfolded, 0;
   {
-    .reg .b32 code<eval(2 * BATCH)>, scale<BATCH>;
-m4_if(BATCHES > 1, <|dnl
-    .reg .pred last_batch;
-    .reg .b32 batch;
-    mov.u32 batch, 0;
-next_batch:
-    setp.eq.u32 last_batch, batch, eval(BATCHES - 1);
+    .reg .b32 top<QUADS>, bottom<QUADS>, fold<QUADS>;
+m4_for(<|Q|>, 0, QUADS - 1, <|
+    load_range(Q)
 |>)dnl
-    @rotary bra.uni encode_rotary;
-m4_for(<|I|>, 0, BATCH - 1, <|
-    if_in_batch_begin(I, skipped)
-    {
-      .reg .f32 v<8>;
-      widen_chunk(I)
-      encode_chunk(I)
-    }
-    if_in_batch_end(I)
+m4_for(<|Q|>, 0, QUADS - 1, <|
+    fold_quad(Q)
 |>)dnl
-    bra.uni encoded;
-encode_rotary:
-m4_for(<|FIRST|>, 0, m4_ceil_div(BATCH, ROTARY_BATCH) - 1, <|
-    {
-      .reg .f32 cosine<eval(4 * ROTARY_BATCH)>, sine<eval(4 * ROTARY_BATCH)>;
-m4_for(<|I|>, FIRST * ROTARY_BATCH, m4_min(BATCH, (FIRST + 1) * ROTARY_BATCH) - 1, <|
-      load_rope(I, FIRST * ROTARY_BATCH)
-|>)dnl
-m4_for(<|I|>, FIRST * ROTARY_BATCH, m4_min(BATCH, (FIRST + 1) * ROTARY_BATCH) - 1, <|
-      if_in_batch_begin(I, skipped)
-      {
-        .reg .f32 v<8>;
-        widen_chunk(I)
-m4_for(<|J|>, 0, 3, <|
-        rotate_back(V(2 * J), V(2 * J + 1), cosine<||>eval(4 * (I - FIRST * ROTARY_BATCH) + J), sine<||>eval(4 * (I - FIRST * ROTARY_BATCH) + J))
-|>)dnl
-        encode_chunk(I)
-      }
-      if_in_batch_end(I)
-|>)dnl
-    }
-|>)dnl
-encoded:
-m4_if(BATCHES > 1, <|dnl
-    add.u32 x_row, x_row, eval(8 * BATCH);
-    .reg .pred another;
-    not.pred another, last_batch;
-    warps_begin(next_requested, another)
-    load_batch
-    warps_end
-|>)dnl
-    bar.sync 0;  // the ranges of these tokens are complete
-m4_for(<|I|>, 0, BATCH - 1, <|
-    if_in_batch_begin(I, skipped)
+m4_for(<|I|>, 0, GROUPS - 1, <|
     store_chunk(I)
-    if_in_batch_end(I)
-|>)dnl
-m4_if(BATCHES > 1, <|dnl
-    add.u32 range_at, range_at, eval(BATCH * 64);
-    add.u32 scale_to, scale_to, eval(BATCH * 8 * BLOCKS);
-    add.u32 x_to, x_to, eval(BATCH * X_GROUP);
-    add.u32 x_to_next, x_to_next, eval(BATCH * X_GROUP);
-    add.u32 batch, batch, 1;
-    @another bra.uni next_batch;
 |>)dnl
   }
   fence_shared_to_async

@@ -36,12 +36,11 @@ constant(<|SHIFT_REGISTERS|>, MAX_REGISTERS == 64 && GROUPS > 1)
 constant(<|PRODUCT_REGISTERS|>, 80)
 constant(<|WRITER_REGISTERS|>, 48)
 
-// Groups are loaded a batch at a time, each thread 8 elements of each: a batch is under way
-// while the one before is stored.
-constant(<|BATCHES|>, m4_ceil_div(GROUPS, 4))
-constant(<|BATCH|>, m4_ceil_div(GROUPS, BATCHES))
-constant(<|ROTARY_BATCH|>, m4_if(MAX_REGISTERS > 64, BATCH, 2))  // groups whose cosines are held
-constant(<|LAST_BATCH|>, GROUPS - (BATCHES - 1) * BATCH)  // groups of the last
+// Quantizing: each thread has 8 elements of every group, all requested at once.  The four lanes
+// of a block share the work on the scales of four groups, a quad.
+constant(<|QUADS|>, m4_ceil_div(GROUPS, 4))
+define(<|QUAD_GROUPS|>, <|m4_min(4, GROUPS - 4 * ($1))|>)  // groups of quad Q
+define(<|QUAD_LAST|>, <|m4_min(4 * ($1) + 3, GROUPS - 1)|>)  // its last group
 
 // Activations, f16, B operand of wgmma: K-major, 128B swizzle.  Each block keeps its order of
 // K from ldmatrix, which gives lane 4g + q bytes 4q..4q+3 and 16+4q..16+4q+3 of the weights:
@@ -94,10 +93,8 @@ constant(<|FOLD_TOKEN_MAX|>, 219)          // 2^41, the largest sum, * 2^(219-12
 constant(<|LEAST_TOKEN_SCALE|>, 85)        // of an amax of 1e-10
 constant(<|NO_SCALE_YET|>, 255)            // above every scale of a finite block
 constant_text(<|F16X2_ONE|>, 0x3c003c00)
-constant_text(<|F32_INFINITY|>, 0f7F800000)
 
-// Element J of the chunk in work; element J of the accumulator of group I.
-define(<|V|>, <|v<||>eval($1)|>)
+// Element J of the accumulator of group I.
 define(<|ACC|>, <|acc<||>eval(4 * ($1) + $2)|>)
 define(<|EMPTY|>, <|smem+eval(S_EMPTY + 8 * ($1))|>)
 

@@ -10,7 +10,7 @@ KIT_LIMIT := 40 # MiB
 
 # Suites that make sense on a GPU.  The others test the emulated driver, or need it (edited
 # PTX, a driver that fails when told to), or run nothing on a device.
-KIT_SUITES := wo_a wo_a_apart wo_a_keys wo_a_streams up_proj loader_errors cli \
+KIT_SUITES := wo_a wo_a_apart wo_a_codes wo_a_keys wo_a_streams up_proj loader_errors cli \
   mailbox_contract mailbox_steps mailbox_protocol mailbox_processes
 KIT_LEFT_OUT := $(filter-out $(KIT_SUITES),$(SUITES:test_%=%))
 
