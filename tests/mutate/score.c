@@ -132,7 +132,7 @@ void bwm_print_score(const struct bwm_result *results, size_t count) {
       templates[used++] = name;
   }
   print_rules(results, count);
-  printf("killed of all, by template and kind (+ proven equivalent)\n  %-14s", "");
+  printf("killed of all, by template and kind (+ listed as equivalent)\n  %-14s", "");
   for (int kind = 0; kind <= BWM_KIND_COUNT; kind++)
     printf(" %12s", kind < BWM_KIND_COUNT ? bwm_kind_name((enum bwm_kind)kind) : "all");
   for (size_t t = 0; t <= used; t++) {
