@@ -25,12 +25,13 @@ enum { WEIGHTS_AFTER_WAIT = 1 << 2 };
 /* A kernel and what the bundle's attributes say about launching it. */
 typedef struct variant {
   const bwi_kernel *kernel;
-  uint32_t tile_n;    /* outputs of a cluster; rows of the boxes of both maps */
-  uint32_t box_k;     /* columns of the weight box, one a byte */
-  uint32_t scale_box; /* words of K of the scale box */
-  uint32_t grid_y;    /* token tiles, unless the kernel says otherwise */
-  uint32_t trigger;   /* default place of the trigger */
-  uint32_t clusters;  /* of the grid, for each of grid_y */
+  uint32_t tile_n;     /* outputs of a cluster; rows of the boxes of both maps */
+  uint32_t box_k;      /* columns of the weight box, one a byte */
+  uint32_t scale_box;  /* words of K of the scale box */
+  uint32_t grid_y;     /* token tiles, unless the kernel says otherwise */
+  uint32_t trigger;    /* default place of the trigger */
+  uint32_t cta_tokens; /* of a CTA */
+  uint32_t clusters;   /* of the grid, for each of grid_y */
 } variant;
 
 struct bw_wo_a_plan {
@@ -137,12 +138,14 @@ static bw_status check_variant(const bw_kernel_info *k, const variant *v, uint32
 static bw_status read_variant(const bw_device *device, size_t entry, const bw_wo_a_shape *shape,
                               variant *v) {
   const bw_bundle *b = device->bundle;
-  uint32_t tiles = 0;
+  uint32_t tile = 0, tiles = 0;
   bw_status status = bwi_bundle_need_attribute(b, entry, "tile_n", &v->tile_n);
   if (status == BW_OK)
     status = bwi_bundle_need_attribute(b, entry, "box_k", &v->box_k);
   if (status == BW_OK)
     status = bwi_bundle_need_attribute(b, entry, "scale_box", &v->scale_box);
+  if (status == BW_OK)
+    status = bwi_bundle_need_attribute(b, entry, "tile", &tile);
   if (status == BW_OK)
     status = bwi_bundle_need_attribute(b, entry, "tiles", &tiles);
   if (status != BW_OK)
@@ -151,8 +154,11 @@ static bw_status read_variant(const bw_device *device, size_t entry, const bw_wo
   (void)bwi_bundle_attribute(b, entry, "grid_y", &v->grid_y);
   v->trigger = BWI_TRIGGER_LATE;
   (void)bwi_bundle_attribute(b, entry, "trigger", &v->trigger);
-  return check_variant(bwi_bundle_entry(b, entry), v, bwi_bundle_parameter_bytes(b, entry),
-                       shape->heads_per_group);
+  status = check_variant(bwi_bundle_entry(b, entry), v, bwi_bundle_parameter_bytes(b, entry),
+                         shape->heads_per_group);
+  if (status == BW_OK)
+    v->cta_tokens = tile * tiles / v->grid_y;
+  return status;
 }
 
 /* ---- weights ------------------------------------------------------------------- */
@@ -208,55 +214,95 @@ static bw_status encode_maps(const bw_device *device, const bw_wo_a_shape *shape
 /* ---- plans ----------------------------------------------------------------------------------- */
 
 /* A kernel usually has a cluster for each n tile.  One with the attribute any_clusters (1, or
- * the most to have at once) divides the n tiles evenly among the clusters it gets; a cluster
- * quantizes x anew for each group that its tiles touch, which takes about as long as
- * QUANTIZE_TILES tiles.  Clusters beyond those that the device holds at once form another
- * wave.  Of all divisions the cheapest: */
-enum { QUANTIZE_TILES = 2 };
+ * the most to have at once) divides the n tiles evenly among the clusters it gets, the first so
+ * many one more; a cluster quantizes x anew for each group that its tiles touch.  Clusters beyond
+ * those that the device holds at once form another wave.  What it takes, in cycles of an H200 as
+ * its clocks were read there with 8, 32 and 96 tokens a CTA (ptx/wo_a/TUNING.md): */
+enum { QUANTIZE_CYCLES = 2300, QUANTIZE_TOKEN = 66, TILE_CYCLES = 2900, TILE_TOKEN = 38 };
+enum { MOST_WALKED = 256 };
 
-static uint64_t groups_touched(uint64_t tiles, uint64_t per_group) {
-  if (per_group % tiles == 0)
-    return 1;
-  return tiles % per_group == 0 ? tiles / per_group : (tiles - 2) / per_group + 2;
+static uint64_t cost_of(const variant *v, uint64_t tiles, uint64_t per_group, uint64_t clusters,
+                        uint64_t fit) {
+  uint64_t quantize = QUANTIZE_CYCLES + (uint64_t)QUANTIZE_TOKEN * v->cta_tokens;
+  uint64_t tile = TILE_CYCLES + (uint64_t)TILE_TOKEN * v->cta_tokens;
+  uint64_t each = tiles / clusters, more = tiles % clusters, first = 0, most = 0;
+  if (clusters > MOST_WALKED) { /* as if one of the longest ended just in another group */
+    uint64_t count = each + (more != 0);
+    most = ((count + per_group - 2) / per_group + 1) * quantize + count * tile;
+  }
+  for (uint64_t c = 0; clusters <= MOST_WALKED && c < clusters; c++) {
+    uint64_t count = each + (c < more);
+    uint64_t groups = (first + count - 1) / per_group - first / per_group + 1;
+    uint64_t cycles = groups * quantize + count * tile;
+    most = cycles > most ? cycles : most;
+    first += count;
+  }
+  return (clusters * v->grid_y + fit - 1) / fit * most;
 }
 
-static void choose_clusters(const bw_wo_a_plan *plan, size_t entry, variant *v) {
+/* Of all divisions the cheapest; its cost. */
+static uint64_t choose_clusters(const bw_wo_a_plan *plan, size_t entry, variant *v) {
   uint64_t per_group = plan->shape.lora_rank / v->tile_n, tiles = plan->outputs / v->tile_n;
   uint64_t fit = v->kernel->clusters, least = UINT64_MAX;
   uint32_t any = 0;
   v->clusters = (uint32_t)tiles;
   if (!bwi_bundle_attribute(plan->device->bundle, entry, "any_clusters", &any) || any == 0)
-    return;
+    return 0;
   if (any > 1 && any < fit)
     fit = any;
   uint64_t most = tiles * v->grid_y / fit + per_group;
-  for (uint64_t each = 1; each <= most && each <= tiles; each++) {
-    uint64_t clusters = (tiles + each - 1) / each;
-    uint64_t waves = (clusters * v->grid_y + fit - 1) / fit;
-    uint64_t cost = waves * (QUANTIZE_TILES * groups_touched(each, per_group) + each);
+  for (uint64_t each = 0; each <= most && each <= tiles; each++) {
+    /* First as many as run at once: some then have a tile less. */
+    uint64_t clusters = each == 0 ? fit / v->grid_y : (tiles + each - 1) / each;
+    if (clusters == 0 || clusters > tiles)
+      continue;
+    uint64_t cost = cost_of(v, tiles, per_group, clusters, fit);
     if (cost < least) {
       least = cost;
       v->clusters = (uint32_t)clusters;
-      if (waves == 1 && per_group % each != 0 && fit / v->grid_y < tiles)
-        v->clusters = (uint32_t)(fit / v->grid_y); /* some then have a tile less */
     }
   }
+  return least;
 }
 
-/* Loads entry i of the plan.  All variants share the plan's maps, so must want the same
- * boxes. */
-static bw_status add_variant(bw_wo_a_plan *plan, size_t i, size_t entry) {
-  variant *v = &plan->variants[i];
+/* Reads and loads a kernel, and says what a launch of it costs.  All variants share the plan's
+ * maps, so must want the same boxes. */
+static bw_status load_variant(const bw_wo_a_plan *plan, size_t entry, variant *v, uint64_t *cost) {
   bw_status status = read_variant(plan->device, entry, &plan->shape, v);
   if (status != BW_OK)
     return status;
   const variant *first = &plan->variants[0];
-  if (v->tile_n != first->tile_n || v->box_k != first->box_k || v->scale_box != first->scale_box)
+  if (v != first &&
+      (v->tile_n != first->tile_n || v->box_k != first->box_k || v->scale_box != first->scale_box))
     return bwi_fail(BW_ERROR_BUNDLE, "wo_a %s wants other boxes than the plan's first kernel",
                     bwi_bundle_entry(plan->device->bundle, entry)->key);
   status = bwi_kernel_load(plan->device, entry, &v->kernel);
   if (status == BW_OK)
-    choose_clusters(plan, entry, v);
+    *cost = choose_clusters(plan, entry, v);
+  return status;
+}
+
+/* Some keys have a second kernel, KEY_y2, whose CTAs take half of the tokens: better where n
+ * tiles are few, so that clusters are. */
+static size_t find_halved(const bw_device *device, const bw_wo_a_key *key) {
+  char name[BW_WO_A_KEY_NAME_SIZE + sizeof "_y2"];
+  if (bw_wo_a_key_name(key, name) != BW_OK)
+    return BWI_NOT_FOUND;
+  strcat(name, "_y2");
+  return bwi_bundle_find(device->bundle, "wo_a", device->info.arch, name);
+}
+
+/* Entry i of the plan, of that key: the cheaper one of its kernels. */
+static bw_status add_variant(bw_wo_a_plan *plan, size_t i, size_t entry, const bw_wo_a_key *key) {
+  uint64_t cost = 0, halved_cost = 0;
+  bw_status status = load_variant(plan, entry, &plan->variants[i], &cost);
+  size_t halved = find_halved(plan->device, key);
+  if (status != BW_OK || halved == BWI_NOT_FOUND)
+    return status;
+  variant other = {0};
+  status = load_variant(plan, halved, &other, &halved_cost);
+  if (status == BW_OK && halved_cost < cost)
+    plan->variants[i] = other;
   return status;
 }
 
@@ -291,7 +337,7 @@ static bw_status fill_plan(bw_wo_a_plan *plan, const bw_wo_a_config *config) {
     return status;
   status = check_weights(plan->device, shape, config->weight, config->weight_scale);
   for (size_t i = 0; status == BW_OK && i < plan->count; i++)
-    status = add_variant(plan, i, entries[i]);
+    status = add_variant(plan, i, entries[i], &keys[i]);
   if (status == BW_OK)
     status = encode_maps(plan->device, shape, &plan->variants[0], config->weight,
                          config->weight_scale, &plan->weight_map, &plan->scale_map);

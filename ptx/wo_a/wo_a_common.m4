@@ -20,7 +20,9 @@ constant(<|TILE|>, BW_TILE)
 constant(<|TILES|>, BW_TILES)
 constant(<|FULL|>, BW_FULL)
 constant(<|HEADS|>, BW_HEADS)
-constant_text(<|KEY|>, <|t|>TILE<|x|>TILES<||>m4_if(FULL, <|f|>, <|r|>)<|_h|>HEADS)
+// A key that ends in _y2 is a second kernel of a key, with the tokens in two parts.
+constant(<|HALVED|>, regexp(BW_KEY, <|_y2$|>) >= 0)
+constant_text(<|KEY|>, <|t|>TILE<|x|>TILES<||>m4_if(FULL, <|f|>, <|r|>)<|_h|>HEADS<||>ifelse(HALVED, 1, <|_y2|>))
 ifelse(BW_KEY, KEY, <||>, <|m4_error(<|key |>BW_KEY<| where the columns say |>KEY)|>)
 
 // The head and the tile of the product that a CTA computes.

@@ -11,8 +11,10 @@ constant(<|BLOCK|>, 32)                    // elements with one scale
 constant(<|BLOCKS|>, HEAD_DIM / BLOCK)
 constant(<|STAGE_BLOCKS|>, STAGE_K / BLOCK)
 
-// A CTA takes all tokens up to 96, else half of them: shared memory has no room for more.
-constant(<|GRID_Y|>, m4_if(TILES > 3, 2, 1))
+// A CTA takes all tokens up to 96, else half of them: shared memory has no room for more.  Where n
+// tiles are few, halves are better for fewer, too.
+constant(<|GRID_Y|>, m4_if(TILES > 3 || HALVED, 2, 1))
+m4_assert(!HALVED || (TILES > 1 && TILES < 4), <|only several tiles that one CTA could take|>)
 constant(<|TOKENS|>, TILE * TILES / GRID_Y)
 constant(<|GROUPS|>, m4_ceil_div(TOKENS, 8))  // groups of 8 tokens: 8 columns of the product
 constant(<|COLUMNS|>, GROUPS * 8)

@@ -123,10 +123,9 @@ static bool leave_two_clusters(bwi_entry *entry, void *arg) {
 START_TEST(hopper_few_clusters) {
   if (bwt_on_gpu())
     BWT_SKIP("enough for it are in token_counts");
-  static const struct size shapes[] = {{5, 3, 2, 384, true},
-                                       {9, 3, 1, 384, true},
-                                       {30, 3, 1, 384, true},
-                                       {33, 3, 2, 256, true},
+  static const struct size shapes[] = {{5, 3, 2, 384, true},   {9, 3, 1, 384, true},
+                                       {30, 3, 1, 384, true},  {33, 3, 2, 256, true},
+                                       {56, 1, 8, 1024, true}, /* not its second kernel */
                                        {97, 1, 1, 640, false}};
   char seed[32];
   snprintf(seed, sizeof seed, "%llu",
@@ -151,6 +150,19 @@ START_TEST(hopper_few_clusters) {
   bwt_session_close(&session);
   bwt_rebundle_close(&few);
   bw_bundle_close(bundle);
+}
+END_TEST
+
+/* Keys with a second kernel, where n tiles are few and so the loader takes it: both parts of the
+ * tokens full, the second one ragged. */
+START_TEST(hopper_halves) {
+  static const uint32_t tokens[] = {49, 64, 65, 72, 77, 84, 85, 96};
+  setenv("EMU_ARCH", "sm_90", 1);
+  open_bundle(NULL);
+  struct bwt_wo_a_case c = bwt_wo_a_case_for(tokens[_i], 1, 8, 256, bwt_run_seed() + (uint64_t)_i);
+  c.kind = _i % 2 ? BWT_WO_A_mixed : BWT_WO_A_normal;
+  verify(&c);
+  close_bundle();
 }
 END_TEST
 
@@ -354,6 +366,7 @@ int main(void) {
       BWT_LOOP("tokens", token_counts, 1, 129, 120),
       BWT_LOOP("hopper", hopper_token_counts, 0, BWT_COUNT(hopper_tokens), 240),
       BWT_LOOP("hopper", hopper_kinds, 0, BWT_WO_A_KIND_COUNT, 120),
+      BWT_LOOP("hopper", hopper_halves, 0, 8, 120),
       BWT_LOOP("hopper", hopper_few_clusters, 0, bwt_full() ? 20 : 1, 240),
       BWT_LOOP("hopper", hopper_flags, 0, 4, 60),
       BWT_TEST("sizes", no_tokens, 60),
