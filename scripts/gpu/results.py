@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results of `gpu.sh bench`, kept and shown.
 
-  results.py merge OUT FILE.json      one file of what a run left in OUT
+  results.py merge OUT FILE.json      one file of what a run left in OUT; where that had one GPU,
+                                      steps of several stay as FILE had them, with their date
   results.py readme FILE.json README  writes the tables between the marks in README
   results.py check FILE.json README   fails if the README has others
   results.py plot FILE.json FILE.svg  time of wo_a over T, against the floor and the peers
@@ -22,6 +23,22 @@ BEGIN, END = "<!-- results: scripts/gpu/results.py -->", "<!-- /results -->"
 def short(times):
     """Three digits behind the point are more than a clock gives."""
     return {k: round(v, 3) if isinstance(v, float) else v for k, v in times.items()}
+
+
+def of_several_gpus(row):
+    return row["family"] == "step" and (row.get("mode") == "peers" or "peer" in row)
+
+
+def keep_older(result, target):
+    """Steps of several GPUs from an earlier run, if this one has none."""
+    if not os.path.exists(target) or any(map(of_several_gpus, result["rows"])):
+        return
+    older = json.load(open(target))
+    for part in ("rows", "peers"):
+        kept = [{**r, "date": r.get("date", older["date"])} for r in older[part] if of_several_gpus(r)]
+        result[part] += kept
+    if "nccl" in older:
+        result.setdefault("nccl", older["nccl"])
 
 
 def merge(folder, target):
@@ -52,6 +69,7 @@ def merge(folder, target):
             if "us" in peer:
                 peer["us"] = short(peer["us"])
             result["peers"].append(peer)
+    keep_older(result, target)
     with open(target, "w") as file:
         rows = ",\n".join("  " + json.dumps(r) for r in result.pop("rows"))
         peers = ",\n".join("  " + json.dumps(r) for r in result.pop("peers"))
@@ -158,6 +176,10 @@ def copy_table(result):
             "polls nor empties.", "", *table(["M", "no PDL", "PDL", "copy"], rows), ""]
 
 
+def of_day(row):
+    return f" (run of {row['date'][:10]}, kernels of that day)" if "date" in row else ""
+
+
 def step_table(result):
     steps = [r for r in select(result["rows"], family="step", mode="peers")]
     rows = []
@@ -173,7 +195,7 @@ def step_table(result):
     head = ["M", "no PDL", "PDL", "trigger", "linear + NCCL all-gather + add",
             "all-gather + add alone", "ratio"]
     return [f"A step of {steps[0]['tp']} GPUs, S = 896 columns each: `up_proj` and `lamport_copy` "
-            "in mode `peers`; the slowest rank.", "", *table(head, rows), ""]
+            "in mode `peers`; the slowest rank" + of_day(steps[0]) + ".", "", *table(head, rows), ""]
 
 
 def layers_table(result):
