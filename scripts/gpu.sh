@@ -23,6 +23,7 @@
 #   STEPS           of the mailbox (100000)
 #   PEERS           options for scripts/gpu/peers.py
 #   LIMIT           seconds that one program may take (600)
+#   TOOLS           of `sanitize` (memcheck racecheck synccheck initcheck)
 #
 # NVLink multicast stays off: where GPUs are shared with others, a program that makes
 # multicast objects may put them out of service.
@@ -201,7 +202,8 @@ sanitize() {
     "up_proj --rows 1,5,6,8 --tp 16 --rank 3"
     "lamport_copy --rows 1,8 --tp 1,8"
   )
-  local tools=(memcheck racecheck synccheck initcheck) i=0 tool line
+  local tools i=0 tool line
+  read -ra tools <<<"${TOOLS:-memcheck racecheck synccheck initcheck}"
   for tool in "${tools[@]}"; do
     for line in "${verify[@]}"; do
       sanitize_one "$OUT/sanitize.$i" "$tool" "$line" &
