@@ -180,7 +180,7 @@ static bw_status check_weight_addresses(bw_devptr weight, bw_devptr weight_scale
 
 /* weight as bytes [N, K] with boxes of tile_n rows x box_k columns in the 128-byte swizzle,
  * weight_scale as words [G, K/128, R] with boxes of tile_n rows x scale_box words.
- * L2 promotion of the weights to 128 bytes, the width of a box: with 256 an H200 streams them 4 to
+ * L2 promotion of the weights to 128 bytes, the width of a box: with 256 an H200 streams them 2 to
  * 6% slower, whatever the order of boxes (ptx/wo_a/TUNING.md). */
 static bw_status encode_maps(const bw_device *device, const bw_wo_a_shape *shape, const variant *v,
                              bw_devptr weight, bw_devptr weight_scale, CUtensorMap *weight_map,
@@ -219,7 +219,7 @@ static bw_status encode_maps(const bw_device *device, const bw_wo_a_shape *shape
  * those that the device holds at once form another wave.  What it takes, in cycles of an H200 as
  * its clocks were read there with 8, 32 and 96 tokens a CTA (ptx/wo_a/TUNING.md): */
 enum { QUANTIZE_CYCLES = 2300, QUANTIZE_TOKEN = 66, TILE_CYCLES = 2900, TILE_TOKEN = 38 };
-enum { MOST_WALKED = 256 };
+enum { MOST_WALKED = 256 }; /* clusters looked at one by one: plans of any size are made at once */
 
 static uint64_t cost_of(const variant *v, uint64_t tiles, uint64_t per_group, uint64_t clusters,
                         uint64_t fit) {

@@ -246,8 +246,7 @@ static int report(struct run *run, size_t shipped_failed, size_t shipped_cases) 
   }
   bwm_print_score(run->results, run->count);
   printf("%zu mutants: %zu killed, %zu listed as equivalent, %zu survived; %zu cases of the "
-         "kernels as "
-         "they ship, %zu failed\n",
+         "kernels as they ship, %zu failed\n",
          run->count, run->dead, equal, failed, shipped_cases, shipped_failed);
   if (equal * 100 > run->count * EQUIVALENT_PERCENT && run->count >= 500) {
     printf("more than %d in 100 are listed as equivalent\n", EQUIVALENT_PERCENT);
