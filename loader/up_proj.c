@@ -24,7 +24,7 @@ enum { WEIGHTS_AFTER_WAIT = 1 << 2 };
 typedef struct variant {
   const bwi_kernel *kernel;
   uint32_t outputs; /* columns of a CTA */
-  uint32_t k_tile;  /* elements of a k tile: threads * vector */
+  uint32_t k_tile;  /* elements of a k tile: block * vector */
   uint32_t trigger; /* default place of the trigger */
 } variant;
 
@@ -140,10 +140,9 @@ static bw_status check_entry(const bw_device *device, const bw_mailbox *mailbox,
                     "up_proj %s takes %u bytes of parameters, this library passes %u: the bundle "
                     "and the library are of different versions",
                     k->key, bytes, (unsigned)PARAMETER_BYTES);
-  if (k->threads != key->block)
-    return bwi_fail(BW_ERROR_BUNDLE, "up_proj %s has %u threads, must be %u", k->key, k->threads,
-                    key->block);
   bw_status status = check_attribute(device, entry, "rows", key->rows);
+  if (status == BW_OK)
+    status = check_attribute(device, entry, "block", key->block);
   if (status == BW_OK)
     status = check_attribute(device, entry, "outputs", key->outputs);
   if (status == BW_OK)

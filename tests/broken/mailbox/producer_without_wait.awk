@@ -6,6 +6,6 @@
 # @family up_proj
 # @scenario pdl
 
-BEGIN { want = 1 }
+BEGIN { want = 2 } # the warps that multiply and the finisher
 /^ *griddepcontrol\.wait;/ { drop(); next }
 { print }
