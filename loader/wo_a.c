@@ -31,6 +31,7 @@ typedef struct variant {
   uint32_t grid_y;     /* token tiles, unless the kernel says otherwise */
   uint32_t trigger;    /* default place of the trigger */
   uint32_t cta_tokens; /* of a CTA */
+  uint32_t teams;      /* n tiles that a CTA has under way */
   uint32_t clusters;   /* of the grid, for each of grid_y */
 } variant;
 
@@ -130,6 +131,8 @@ static bw_status check_variant(const bw_kernel_info *k, const variant *v, uint32
     return fail_attribute(k, "scale_box", v->scale_box, "1..4");
   if (v->grid_y == 0)
     return fail_attribute(k, "grid_y", v->grid_y, "at least 1");
+  if (v->teams < 1 || v->teams > 2)
+    return fail_attribute(k, "teams", v->teams, "1 or 2");
   if (v->trigger > BWI_TRIGGER_AFTER_WAIT)
     return fail_attribute(k, "trigger", v->trigger, "0..2");
   return BW_OK;
@@ -154,6 +157,8 @@ static bw_status read_variant(const bw_device *device, size_t entry, const bw_wo
   (void)bwi_bundle_attribute(b, entry, "grid_y", &v->grid_y);
   v->trigger = BWI_TRIGGER_LATE;
   (void)bwi_bundle_attribute(b, entry, "trigger", &v->trigger);
+  v->teams = 1;
+  (void)bwi_bundle_attribute(b, entry, "teams", &v->teams);
   status = check_variant(bwi_bundle_entry(b, entry), v, bwi_bundle_parameter_bytes(b, entry),
                          shape->heads_per_group);
   if (status == BW_OK)
@@ -217,37 +222,53 @@ static bw_status encode_maps(const bw_device *device, const bw_wo_a_shape *shape
  * the most to have at once) divides the n tiles evenly among the clusters it gets, the first so
  * many one more; a cluster quantizes x anew for each group that its tiles touch.  Clusters beyond
  * those that the device holds at once form another wave.  What it takes, in cycles of an H200 as
- * its clocks were read there with 8, 32 and 96 tokens a CTA (ptx/wo_a/TUNING.md): */
+ * its clocks were read there with 8 to 32 tokens a CTA (ptx/wo_a/TUNING.md); two tiles that two
+ * teams have at once take as long as one and a half: */
 enum { QUANTIZE_CYCLES = 2300, QUANTIZE_TOKEN = 66, TILE_CYCLES = 2900, TILE_TOKEN = 38 };
 enum { MOST_WALKED = 256 }; /* clusters looked at one by one: plans of any size are made at once */
 
-static uint64_t cost_of(const variant *v, uint64_t tiles, uint64_t per_group, uint64_t clusters,
-                        uint64_t fit) {
+/* Of `count` n tiles from number `first` on. */
+static uint64_t cost_of_cluster(const variant *v, uint64_t first, uint64_t count,
+                                uint64_t per_group) {
   uint64_t quantize = QUANTIZE_CYCLES + (uint64_t)QUANTIZE_TOKEN * v->cta_tokens;
   uint64_t tile = TILE_CYCLES + (uint64_t)TILE_TOKEN * v->cta_tokens;
-  uint64_t each = tiles / clusters, more = tiles % clusters, first = 0, most = 0;
-  if (clusters > MOST_WALKED) { /* as if one of the longest ended just in another group */
-    uint64_t count = each + (more != 0);
-    most = ((count + per_group - 2) / per_group + 1) * quantize + count * tile;
+  if (v->teams == 1) {
+    uint64_t groups = (first + count - 1) / per_group - first / per_group + 1;
+    return groups * quantize + count * tile;
   }
+  uint64_t cycles = 0;
+  while (count > 0) {
+    uint64_t of_group = per_group - first % per_group;
+    of_group = of_group < count ? of_group : count;
+    cycles += quantize + of_group / 2 * (tile + tile / 2) + of_group % 2 * tile;
+    first += of_group;
+    count -= of_group;
+  }
+  return cycles;
+}
+
+static uint64_t cost_of(const variant *v, uint64_t tiles, uint64_t per_group, uint64_t clusters,
+                        uint64_t fit) {
+  uint64_t each = tiles / clusters, more = tiles % clusters, first = 0, most = 0;
+  if (clusters > MOST_WALKED) /* as if one of the longest ended just in another group */
+    most = cost_of_cluster(v, 1, each + (more != 0), per_group);
   for (uint64_t c = 0; clusters <= MOST_WALKED && c < clusters; c++) {
     uint64_t count = each + (c < more);
-    uint64_t groups = (first + count - 1) / per_group - first / per_group + 1;
-    uint64_t cycles = groups * quantize + count * tile;
+    uint64_t cycles = cost_of_cluster(v, first, count, per_group);
     most = cycles > most ? cycles : most;
     first += count;
   }
   return (clusters * v->grid_y + fit - 1) / fit * most;
 }
 
-/* Of all divisions the cheapest; its cost. */
-static uint64_t choose_clusters(const bw_wo_a_plan *plan, size_t entry, variant *v) {
+/* Of all divisions the cheapest. */
+static void choose_clusters(const bw_wo_a_plan *plan, size_t entry, variant *v) {
   uint64_t per_group = plan->shape.lora_rank / v->tile_n, tiles = plan->outputs / v->tile_n;
   uint64_t fit = v->kernel->clusters, least = UINT64_MAX;
   uint32_t any = 0;
   v->clusters = (uint32_t)tiles;
   if (!bwi_bundle_attribute(plan->device->bundle, entry, "any_clusters", &any) || any == 0)
-    return 0;
+    return;
   if (any > 1 && any < fit)
     fit = any;
   uint64_t most = tiles * v->grid_y / fit + per_group;
@@ -262,47 +283,21 @@ static uint64_t choose_clusters(const bw_wo_a_plan *plan, size_t entry, variant 
       v->clusters = (uint32_t)clusters;
     }
   }
-  return least;
 }
 
-/* Reads and loads a kernel, and says what a launch of it costs.  All variants share the plan's
- * maps, so must want the same boxes. */
-static bw_status load_variant(const bw_wo_a_plan *plan, size_t entry, variant *v, uint64_t *cost) {
+/* Entry i of the plan.  All variants share the plan's maps, so must want the same boxes. */
+static bw_status add_variant(bw_wo_a_plan *plan, size_t i, size_t entry) {
+  variant *v = &plan->variants[i];
   bw_status status = read_variant(plan->device, entry, &plan->shape, v);
   if (status != BW_OK)
     return status;
   const variant *first = &plan->variants[0];
-  if (v != first &&
-      (v->tile_n != first->tile_n || v->box_k != first->box_k || v->scale_box != first->scale_box))
+  if (v->tile_n != first->tile_n || v->box_k != first->box_k || v->scale_box != first->scale_box)
     return bwi_fail(BW_ERROR_BUNDLE, "wo_a %s wants other boxes than the plan's first kernel",
                     bwi_bundle_entry(plan->device->bundle, entry)->key);
   status = bwi_kernel_load(plan->device, entry, &v->kernel);
   if (status == BW_OK)
-    *cost = choose_clusters(plan, entry, v);
-  return status;
-}
-
-/* Some keys have a second kernel, KEY_y2, whose CTAs take half of the tokens: better where n
- * tiles are few, so that clusters are. */
-static size_t find_halved(const bw_device *device, const bw_wo_a_key *key) {
-  char name[BW_WO_A_KEY_NAME_SIZE + sizeof "_y2"];
-  if (bw_wo_a_key_name(key, name) != BW_OK)
-    return BWI_NOT_FOUND;
-  strcat(name, "_y2");
-  return bwi_bundle_find(device->bundle, "wo_a", device->info.arch, name);
-}
-
-/* Entry i of the plan, of that key: the cheaper one of its kernels. */
-static bw_status add_variant(bw_wo_a_plan *plan, size_t i, size_t entry, const bw_wo_a_key *key) {
-  uint64_t cost = 0, halved_cost = 0;
-  bw_status status = load_variant(plan, entry, &plan->variants[i], &cost);
-  size_t halved = find_halved(plan->device, key);
-  if (status != BW_OK || halved == BWI_NOT_FOUND)
-    return status;
-  variant other = {0};
-  status = load_variant(plan, halved, &other, &halved_cost);
-  if (status == BW_OK && halved_cost < cost)
-    plan->variants[i] = other;
+    choose_clusters(plan, entry, v);
   return status;
 }
 
@@ -337,7 +332,7 @@ static bw_status fill_plan(bw_wo_a_plan *plan, const bw_wo_a_config *config) {
     return status;
   status = check_weights(plan->device, shape, config->weight, config->weight_scale);
   for (size_t i = 0; status == BW_OK && i < plan->count; i++)
-    status = add_variant(plan, i, entries[i], &keys[i]);
+    status = add_variant(plan, i, entries[i]);
   if (status == BW_OK)
     status = encode_maps(plan->device, shape, &plan->variants[0], config->weight,
                          config->weight_scale, &plan->weight_map, &plan->scale_map);

@@ -108,6 +108,7 @@ check() {
     "$wo_a --tokens 1-128 --groups 1 --heads-per-group 4 --lora-rank 128" \
     "$wo_a --tokens 1-90 --groups 1 --heads-per-group 8 --lora-rank 128" \
     "$wo_a --tokens 91-128 --groups 1 --heads-per-group 8 --lora-rank 128" \
+    "$wo_a --tokens 5,12,24,31,56,120 --groups 11 --lora-rank 384" \
     "$wo_a --tokens 1,8,32 --groups 2" "$wo_a --tokens 96 --groups 2" "$wo_a --tokens 1,8 --groups 16" \
     "bin/barewarp verify up_proj --rows 1-8 --tp 8,16" \
     "bin/barewarp verify lamport_copy --rows 1-8 --tp 1,8,16"
@@ -198,6 +199,8 @@ sanitize() {
     "wo_a --tokens 1,2,4,8,9,16,24,32,96 --groups 1 --lora-rank 128 --heads-per-group 1"
     "wo_a --tokens 17,24,25,32,33,37,96,128 --groups 1 --lora-rank 128 --heads-per-group 2,4"
     "wo_a --tokens 5,40 --groups 2 --lora-rank 256 --heads-per-group 8"
+    "wo_a --tokens 5 --groups 11 --lora-rank 384 --heads-per-group 8"
+    "wo_a --tokens 32 --groups 6 --lora-rank 384 --heads-per-group 8"
     "up_proj --rows 1-8 --tp 8 --rank 0,7 --hidden 7168"
     "up_proj --rows 1,5,6,8 --tp 16 --rank 3"
     "lamport_copy --rows 1,8 --tp 1,8"

@@ -16,6 +16,15 @@ cvta.param.u64 $1, $1;|>)
 macro(<|tma_load_2d|>, 5, <|
 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$1], [$2, {$3, $4}], [$5];|>)
 
+// Usage: tma_load_2d_once(TO, MAP, C0, C1, MBARRIER)
+// The same for what nobody reads again: it is the first to leave L2.
+macro(<|tma_load_2d_once|>, 5, <|
+{
+  .reg .b64 policy;
+  createpolicy.fractional.L2::evict_first.b64 policy, 1.0;
+  cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [$1], [$2, {$3, $4}], [$5], policy;
+}|>)
+
 // Usage: tma_load_3d(DESTINATION, MAP, C0, C1, C2, MBARRIER)
 // in: as tma_load_2d
 macro(<|tma_load_3d|>, 6, <|

@@ -20,9 +20,7 @@ constant(<|TILE|>, BW_TILE)
 constant(<|TILES|>, BW_TILES)
 constant(<|FULL|>, BW_FULL)
 constant(<|HEADS|>, BW_HEADS)
-// A key that ends in _y2 is a second kernel of a key, with the tokens in two parts.
-constant(<|HALVED|>, regexp(BW_KEY, <|_y2$|>) >= 0)
-constant_text(<|KEY|>, <|t|>TILE<|x|>TILES<||>m4_if(FULL, <|f|>, <|r|>)<|_h|>HEADS<||>ifelse(HALVED, 1, <|_y2|>))
+constant_text(<|KEY|>, <|t|>TILE<|x|>TILES<||>m4_if(FULL, <|f|>, <|r|>)<|_h|>HEADS)
 ifelse(BW_KEY, KEY, <||>, <|m4_error(<|key |>BW_KEY<| where the columns say |>KEY)|>)
 
 // The head and the tile of the product that a CTA computes.
@@ -49,6 +47,9 @@ constant(<|INBOX_BYTES|>, SLOTS * INBOX_SLOT_BYTES)  // of an owner with SLOTS t
 // Parameter `flags`.
 constant(<|FLAG_TRIGGER|>, 3)              // bits 0-1: 0 late, 1 entry, 2 after the wait
 constant(<|FLAG_WEIGHTS_AFTER_WAIT|>, 4)   // bit 2
+
+// Weights leave L2 first, and x stays, where that was measured to pay.
+constant(<|WEIGHTS_ONCE|>, ifelse(BW_ARCH, sm_90a, 1, 0))
 
 // The scale tile of qs: 128 rows of 4 bytes, in 32 rows of 16.
 constant(<|QS_TILE|>, 512)
@@ -165,7 +166,7 @@ macro(<|request_weights|>, 0, <|
 m4_for(<|STAGE|>, 0, STAGES - 1, <|
   add.u32 k, first_k, eval(STAGE * STAGE_K);
   mbarrier_arrive_expect(LOADED(STAGE), W_STAGE)
-  tma_load_2d(AT(S_W + STAGE * W_STAGE), map, k, row, LOADED(STAGE))
+  m4_if(WEIGHTS_ONCE, <|tma_load_2d_once|>, <|tma_load_2d|>)(AT(S_W + STAGE * W_STAGE), map, k, row, LOADED(STAGE))
 |>)dnl
 }|>)
 

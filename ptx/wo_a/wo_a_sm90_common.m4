@@ -47,19 +47,18 @@ macro(<|f16x2_of_e4m3x4|>, 3, <|
 
 // Usage: store_output(SUM, OFFSET, LANE0)
 // in: SUM (f32), output row n_row of the tile, of token out_row + OFFSET (constant).  Quantizes
-// the 32 outputs of a warp with one scale, if the token exists.
+// the 32 outputs of a warp with one scale, and stores them if the token exists: no branch, so that
+// those of several tokens overlap.
 // in: q_to, qs_tile, out_row, end, n, quarter; LANE0, the predicate of lane 0
 macro(<|store_output|>, 3, <|
 {
-  .reg .pred live;
-  .reg .b32 row;
-  add.u32 row, out_row, $2;
-  setp.lt.u32 live, row, end;
-  warps_begin(stored, live)
-  .reg .pred not_a_number;
-  .reg .b32 y, key, scale, inverse, qs_offset, qs_high;
+  .reg .pred live, live_scale, not_a_number;
+  .reg .b32 row, y, key, scale, inverse, qs_offset, qs_high;
   .reg .b16 code;
   .reg .b64 to, qs_to;
+  add.u32 row, out_row, $2;
+  setp.lt.u32 live, row, end;
+  and.pred live_scale, live, $3;
   round_to_bf16(y, $1)
   setp.nan.f32 not_a_number, y, y;
   and.b32 key, y, 0x7fffffff;
@@ -73,7 +72,7 @@ macro(<|store_output|>, 3, <|
   mul.rn.f32 y, y, inverse;
   e4m3(code, y)
   mad.wide.u32 to, row, n, q_to;
-  st.global.b8 [to], code;
+  @live st.global.b8 [to], code;
   // scale of (token t, column n) at t % 32 * 16 + t / 32 * 4 + n % 128 / 32
   and.b32 qs_offset, row, 31;
   shr.u32 qs_high, row, 5;
@@ -81,8 +80,7 @@ macro(<|store_output|>, 3, <|
   mad.lo.u32 qs_offset, qs_high, 4, qs_offset;
   cvt.u64.u32 qs_to, qs_offset;
   add.u64 qs_to, qs_to, qs_tile;
-  @$3 st.global.b8 [qs_to], scale;
-  warps_end
+  @live_scale st.global.b8 [qs_to], scale;
 }|>)
 
 divert(0)dnl

@@ -6,9 +6,8 @@ m4_once(<|wo_a_sm90_quantize.m4|>)
 //
 // Four lanes have a block of 32, 8 elements each: part l of the four has elements 8l .. 8l + 7,
 // in c(4I) .. c(4I + 3) for the token of group I.  What belongs to a whole block is worked out
-// once, not four times: of the four blocks of a quad (groups 4Q .. 4Q + 3) lane l owns that of
-// group 4Q + l, and hands the others what they need.  Where a quad has fewer groups, lanes own
-// the same.
+// once, not four times: of the blocks of up to four groups lane l owns that of group l, and hands
+// the others what they need.  Where there are fewer groups, lanes own the same.
 //
 // Largest magnitudes are bf16 patterns without a sign, two to a register: as f16 they would not
 // fit, as f32 they cost twice as much.  That of a rotated block is an f32 rounded up to bf16:
@@ -55,29 +54,30 @@ m4_assert(((FINITE_PATTERNS - SCALE_BIAS) >> 7) - SHRINK <= MOST_DIRECT_SCALE, <
 // Lane j of our four: `shfl.idx` with this.
 constant_text(<|OF_FOUR|>, 0x1c1f)
 
-// Of group I: element J, widened; cosine and sine of pair J.
-define(<|V|>, <|v<||>eval(8 * (($1) % 4) + $2)|>)
-define(<|COSINE|>, <|cosine<||>eval(4 * (($1) % 4) + $2)|>)
-define(<|SINE|>, <|sine<||>eval(4 * (($1) % 4) + $2)|>)
+// Names of registers.  Pass P, group I: the chunk; element J of it, widened; cosine and sine of
+// pair J.  Only the last pass has the latter three.
+define(<|PAIR|>, <|c<||>eval(4 * (GROUPS * ($1) + $2) + $3)|>)
+define(<|V|>, <|v<||>eval(8 * ($1) + $2)|>)
+define(<|COSINE|>, <|cosine<||>eval(4 * ($1) + $2)|>)
+define(<|SINE|>, <|sine<||>eval(4 * ($1) + $2)|>)
 
 // ---- loads ----------------------------------------------------------------------------
 
-// Usage: load_position(Q)
-// in: first_row, own(Q).  out: position(Q), of the token whose block we own
-macro(<|load_position|>, 1, <|
+// Usage: load_position
+// in: first_row, own.  out: position, of the token whose block we own
+macro(<|load_position|>, 0, <|
 {
   .reg .b32 token;
   .reg .b64 address;
-  add.u32 token, own$1, first_row;
-  add.u32 token, token, eval(32 * $1);
+  add.u32 token, own, first_row;
   min.u32 token, token, last_row;
   mad.wide.u32 address, token, 8, position_from;
-  ld.global.b32 position$1, [address];  // the low word: 2^32 rows of rope would be 1 TB
+  ld.global.b32 position, [address];  // the low word: 2^32 rows of rope would be 1 TB
 }|>)
 
-// Usage: load_chunk(I)
-// in: x_row.  out: c(4I) .. c(4I + 3), our 8 elements of group I
-macro(<|load_chunk|>, 1, <|
+// Usage: load_chunks(I)
+// in: x_row.  out: our 8 elements of group I, in every pass
+macro(<|load_chunks|>, 1, <|
 {
   .reg .b32 token;
   .reg .b64 address;
@@ -85,16 +85,18 @@ macro(<|load_chunk|>, 1, <|
   min.u32 token, token, last_row;
   cvt.u64.u32 address, token;
   mad.lo.u64 address, address, x_stride, x_from;
-  ld.global.v4.b32 {m4_list(<|J|>, 4 * $1, 4 * $1 + 3, <|c<||>J|>)}, [address];
+m4_for(<|PASS|>, 0, LAST_PASS, <|
+  ld.global.v4.b32 {m4_list(<|J|>, 0, 3, <|PAIR(PASS, $1, J)|>)}, [address+eval(PASS * WARPS * BLOCK * 2)];
+|>)dnl
 }|>)
 
 // Usage: load_rope(I)
-// in: position of its quad.  out: cosines and sines of our four pairs of group I
+// in: position.  out: cosines and sines of our four pairs of group I
 macro(<|load_rope|>, 1, <|
 {
   .reg .b32 row;
   .reg .b64 address;
-  of_owner(row, $1, <|position|>eval($1 / 4))
+  of_owner(row, $1, position)
   mad.wide.u32 address, row, eval(4 * ROPE_DIM), rope_from;  // bytes of a row
   ld.global.v4.f32 {m4_list(<|J|>, 0, 3, <|COSINE($1, J)|>)}, [address];
   ld.global.v4.f32 {m4_list(<|J|>, 0, 3, <|SINE($1, J)|>)}, [address+eval(2 * ROPE_DIM)];
@@ -103,30 +105,26 @@ macro(<|load_rope|>, 1, <|
 // ---- who owns what --------------------------------------------------------------------
 
 // Usage: own_places
-// out: own(Q), the token in its quad whose block this lane owns; own_range(Q), own_scale(Q):
-// start of our memory plus where its range and its scales are.  in: place, part, warp
+// out: own, the token whose blocks this lane owns; own_range, own_scale: start of our memory
+// plus where its range and its scales are.  in: place, part, warp
 macro(<|own_places|>, 0, <|
-m4_for(<|Q|>, 0, QUADS - 1, <|
-m4_if(QUAD_GROUPS(Q) == 4, <|dnl
-mad.lo.u32 own<||>Q, part, 8, place;
-|>, QUAD_GROUPS(Q) == 1, <|dnl
-mov.u32 own<||>Q, place;
+m4_if(GROUPS == 1, <|dnl
+mov.u32 own, place;
 |>, <|dnl
-m4_if(QUAD_GROUPS(Q) == 3, <|min.u32 own<||>Q, part, 2|>, <|and.b32 own<||>Q, part, 1|>);
-mad.lo.u32 own<||>Q, own<||>Q, 8, place;
+m4_if(GROUPS == 3, <|min.u32 own, part, 2|>, <|and.b32 own, part, eval(GROUPS - 1)|>);
+mad.lo.u32 own, own, 8, place;
 |>)dnl
-mad.lo.u32 own_range<||>Q, own<||>Q, 8, smem;
-mad.lo.u32 own_scale<||>Q, own<||>Q, BLOCKS, smem;  // BLOCKS
-add.u32 own_scale<||>Q, own_scale<||>Q, warp;
-|>)dnl|>)
+mad.lo.u32 own_range, own, 8, smem;
+mad.lo.u32 own_scale, own, BLOCKS, smem;  // BLOCKS
+add.u32 own_scale, own_scale, warp;|>)
 
-// Usage: amax_of_quad(Q)
-// in: pair0, pair1: of groups 4Q and 4Q + 1, 4Q + 2 and 4Q + 3, lower half first, the largest
-// magnitudes of our elements, any sign.  out: amax (b32), of the whole block that we own
-macro(<|amax_of_quad|>, 1, <|
+// Usage: amax_of_blocks
+// in: pair0, pair1: of groups 0 and 1, 2 and 3, lower half first, the largest magnitudes of our
+// elements, any sign.  out: amax (b32), of the whole block that we own
+macro(<|amax_of_blocks|>, 0, <|
 {
   .reg .b32 other;
-m4_if(QUAD_GROUPS($1) > 2, <|dnl
+m4_if(GROUPS > 2, <|dnl
   selp.b32 other, pair0, pair1, upper_part;
   selp.b32 pair0, pair1, pair0, upper_part;  // what we keep
 |>, <|dnl
@@ -136,16 +134,16 @@ m4_if(QUAD_GROUPS($1) > 2, <|dnl
   max.NaN.xorsign.abs.bf16x2 pair0, pair0, other;
   shfl.sync.bfly.b32 other, pair0, 1, 0x1f, 0xffffffff;
   max.NaN.xorsign.abs.bf16x2 pair0, pair0, other;
-m4_if(QUAD_GROUPS($1) > 1, <|dnl
+m4_if(GROUPS > 1, <|dnl
   shr.u32 pair0, pair0, half_shift;
 |>)dnl
   and.b32 amax, pair0, 0x7fff;
 }|>)
 
-// Usage: scale_of_quad(Q)
-// in: amax.  out: scale(Q), ue8m0 of the block that we own; counts (predicate): it is neither
+// Usage: scale_of_block(P)
+// in: amax.  out: scale(P), ue8m0 of the block that we own; counts (predicate): it is neither
 // zero nor has it a NaN or an infinity.  Adds the scale to the range of its token if so.
-macro(<|scale_of_quad|>, 1, <|
+macro(<|scale_of_block|>, 1, <|
 {
   .reg .b32 high, low;
   sub.s32 scale$1, amax, SCALE_BIAS;  // SCALE_BIAS
@@ -155,43 +153,43 @@ macro(<|scale_of_quad|>, 1, <|
   setp.lt.u32 counts, low, FINITE_PATTERNS;  // FINITE_PATTERNS
   selp.b32 high, scale$1, LEAST_TOKEN_SCALE, counts;  // LEAST_TOKEN_SCALE
   selp.b32 low, scale$1, NO_SCALE_YET, counts;  // NO_SCALE_YET
-  red.shared.max.u32 [own_range$1+eval(S_RANGE + 256 * $1)], high;  // S_RANGE
-  red.shared.min.u32 [own_range$1+eval(S_RANGE + 256 * $1 + 4)], low;
+  red.shared.max.u32 [own_range+S_RANGE], high;  // S_RANGE
+  red.shared.min.u32 [own_range+eval(S_RANGE + 4)], low;
 }|>)
 
 // Usage: of_owner(VALUE, I, MINE)
 // out: VALUE (b32), the MINE of the lane that owns the block of group I
 macro(<|of_owner|>, 3, <|
-m4_if(GROUPS == 4 * ($2 / 4) + 1, <|dnl
+m4_if(GROUPS == 1, <|dnl
 mov.b32 $1, $3;  // all lanes own it
 |>, <|dnl
-shfl.sync.idx.b32 $1, $3, eval($2 % 4), OF_FOUR, 0xffffffff;
+shfl.sync.idx.b32 $1, $3, $2, OF_FOUR, 0xffffffff;
 |>)dnl|>)
 
 // ---- blocks that are not rotated --------------------------------------------------------
 
-// Usage: measure_chunk(AMAX, I)
-// out: AMAX (b32), two candidates for the largest magnitude of c(4I) .. c(4I + 3), any sign; a
-// NaN stays
-macro(<|measure_chunk|>, 2, <|
+// Usage: measure_chunk(AMAX, P, I)
+// out: AMAX (b32), two candidates for the largest magnitude of the chunk, any sign; a NaN stays
+macro(<|measure_chunk|>, 3, <|
 {
   .reg .b32 other;
-  max.NaN.xorsign.abs.bf16x2 $1, c<||>eval(4 * $2), c<||>eval(4 * $2 + 1);
-  max.NaN.xorsign.abs.bf16x2 other, c<||>eval(4 * $2 + 2), c<||>eval(4 * $2 + 3);
+  max.NaN.xorsign.abs.bf16x2 $1, PAIR($2, $3, 0), PAIR($2, $3, 1);
+  max.NaN.xorsign.abs.bf16x2 other, PAIR($2, $3, 2), PAIR($2, $3, 3);
   max.NaN.xorsign.abs.bf16x2 $1, $1, other;
 }|>)
 
-// Usage: measure_pair(PAIR, I, J)
-// out: PAIR (b32), the largest magnitudes of chunks I (lower half) and J, any sign
+// Usage: measure_pair(PAIR, P, I)
+// out: PAIR (b32), the largest magnitudes of chunks I (lower half) and I + 1, any sign; of I twice
+// if it is the last
 macro(<|measure_pair|>, 3, <|
 {
   .reg .b32 even, odd, other;
-  measure_chunk(even, $2)
-m4_if($2 == $3, <|dnl
+  measure_chunk(even, $2, $3)
+m4_if($3 == GROUPS - 1, <|dnl
   prmt.b32 other, even, 0, 0x1032;  // halves exchanged
   max.NaN.xorsign.abs.bf16x2 $1, even, other;
 |>, <|dnl
-  measure_chunk(odd, $3)
+  measure_chunk(odd, $2, eval($3 + 1))
   prmt.b32 other, even, odd, 0x5410;  // lower halves
   prmt.b32 even, even, odd, 0x7632;  // upper halves
   max.NaN.xorsign.abs.bf16x2 $1, even, other;
@@ -213,22 +211,22 @@ macro(<|encode_word|>, 2, <|
   lop3.b32 $1, power, rounded, F16_AFTER_SHIFT, 0xe4;  // power there, else rounded
 }|>)
 
-// Usage: encode_quad(Q)
-// in/out: c, chunks of the groups of quad Q; their codes as f16.  out: scale(Q).  A block with a
-// NaN or an infinity has a NaN among its codes.
-macro(<|encode_quad|>, 1, <|
+// Usage: encode_blocks(P)
+// in/out: the chunks of pass P; their codes as f16.  out: scale(P).  A block with a NaN or an
+// infinity has a NaN among its codes.
+macro(<|encode_blocks|>, 1, <|
 {
   .reg .pred counts, large, any_large;
   .reg .b32 pair0, pair1, amax, factor, least_power, plus_24, minus_24;
   mov.b32 least_power, BF16X2_LEAST_POWER;
   mov.b32 plus_24, BF16X2_24;
   mov.b32 minus_24, BF16X2_MINUS_24;
-  measure_pair(pair0, eval(4 * $1), m4_min(4 * $1 + 1, GROUPS - 1))
-m4_if(QUAD_GROUPS($1) > 2, <|dnl
-  measure_pair(pair1, eval(4 * $1 + 2), m4_min(4 * $1 + 3, GROUPS - 1))
+  measure_pair(pair0, $1, 0)
+m4_if(GROUPS > 2, <|dnl
+  measure_pair(pair1, $1, 2)
 |>)dnl
-  amax_of_quad($1)
-  scale_of_quad($1)
+  amax_of_blocks
+  scale_of_block($1)
   sub.u32 factor, CODE_FIELD, scale$1;  // CODE_FIELD
   setp.gt.u32 large, scale$1, MOST_DIRECT_SCALE;  // MOST_DIRECT_SCALE
   vote.sync.any.pred any_large, large, 0xffffffff;
@@ -237,33 +235,33 @@ m4_if(QUAD_GROUPS($1) > 2, <|dnl
     .reg .b32 smaller, of_group;
     @large add.u32 factor, factor, SHRINK;  // SHRINK
     selp.b32 smaller, BF16X2_SHRINK, BF16X2_ONE, large;
-m4_for(<|I|>, 4 * $1, QUAD_LAST($1), <|
+m4_for(<|I|>, 0, GROUPS - 1, <|
     of_owner(of_group, I, smaller)
-m4_for(<|J|>, 4 * I, 4 * I + 3, <|
-    mul.rn.bf16x2 c<||>J, c<||>J, of_group;
+m4_for(<|J|>, 0, 3, <|
+    mul.rn.bf16x2 PAIR($1, I, J), PAIR($1, I, J), of_group;
 |>)dnl
 |>)dnl
   }
   warps_end
   mul.lo.u32 factor, factor, 0x00800080;  // both exponent fields
-m4_for(<|I|>, 4 * $1, QUAD_LAST($1), <|
+m4_for(<|I|>, 0, GROUPS - 1, <|
   {
     .reg .b32 of_group;
     of_owner(of_group, I, factor)
-m4_for(<|J|>, 4 * I, 4 * I + 3, <|
-    encode_word(c<||>J, of_group)
+m4_for(<|J|>, 0, 3, <|
+    encode_word(PAIR($1, I, J), of_group)
 |>)dnl
   }
 |>)dnl
 }|>)
 
-// ---- rotated blocks -------------------------------------------------------------------
+// ---- rotated blocks, of the last pass --------------------------------------------------------
 
 // Usage: widen_chunk(I)
 // out: V(I, 0) .. V(I, 7), f32
 macro(<|widen_chunk|>, 1, <|
 m4_for(<|J|>, 0, 3, <|
-widen_bf16x2(V($1, 2 * J), V($1, 2 * J + 1), c<||>eval(4 * $1 + J))
+widen_bf16x2(V($1, 2 * J), V($1, 2 * J + 1), PAIR(LAST_PASS, $1, J))
 |>)dnl|>)
 
 // Usage: rotate_chunk(I)
@@ -290,36 +288,37 @@ m4_for(<|J|>, 1, 7, <|
   max.u32 $1, $1, largest;  // and the others stay
 }|>)
 
-// Usage: measure_rotated_pair(PAIR, I, J)
-// out: PAIR (b32), the largest magnitudes of I (lower half) and J
-macro(<|measure_rotated_pair|>, 3, <|
+// Usage: measure_rotated_pair(PAIR, I)
+// out: PAIR (b32), the largest magnitudes of I (lower half) and I + 1; of I twice if it is the last
+macro(<|measure_rotated_pair|>, 2, <|
 {
   .reg .b32 even, odd;
   measure_rotated(even, $2)
-m4_if($2 == $3, <|dnl
+m4_if($2 == GROUPS - 1, <|dnl
   prmt.b32 $1, even, even, 0x7632;
 |>, <|dnl
-  measure_rotated(odd, $3)
+  measure_rotated(odd, eval($2 + 1))
   prmt.b32 $1, even, odd, 0x7632;  // upper halves
 |>)dnl
 }|>)
 
-// Usage: encode_rotated_quad(Q)
-// in: V(I, J) of the groups of quad Q.  out: c, their codes as f16; scale(Q).  As encode_quad.
-macro(<|encode_rotated_quad|>, 1, <|
+// Usage: encode_rotated_blocks
+// in: V(I, J).  out: their codes as f16 in the chunks of the last pass; its scale.  As
+// encode_blocks.
+macro(<|encode_rotated_blocks|>, 0, <|
 {
   .reg .pred counts;
   .reg .b32 pair0, pair1, amax, inverse;
-  measure_rotated_pair(pair0, eval(4 * $1), m4_min(4 * $1 + 1, GROUPS - 1))
-m4_if(QUAD_GROUPS($1) > 2, <|dnl
-  measure_rotated_pair(pair1, eval(4 * $1 + 2), m4_min(4 * $1 + 3, GROUPS - 1))
+  measure_rotated_pair(pair0, 0)
+m4_if(GROUPS > 2, <|dnl
+  measure_rotated_pair(pair1, 2)
 |>)dnl
-  amax_of_quad($1)
-  scale_of_quad($1)
-  sub.u32 inverse, 254, scale$1;
+  amax_of_blocks
+  scale_of_block(LAST_PASS)
+  sub.u32 inverse, 254, scale<||>LAST_PASS;
   shl.b32 inverse, inverse, 23;
   selp.b32 inverse, inverse, 0, counts;  // makes a NaN of an infinity, too
-m4_for(<|I|>, 4 * $1, QUAD_LAST($1), <|
+m4_for(<|I|>, 0, GROUPS - 1, <|
   {
     .reg .b32 of_group, code0, code1;
     of_owner(of_group, I, inverse)
@@ -328,61 +327,56 @@ m4_for(<|J|>, 0, 7, <|
 |>)dnl
     e4m3x4(code0, V(I, 0), V(I, 1), V(I, 2), V(I, 3))
     e4m3x4(code1, V(I, 4), V(I, 5), V(I, 6), V(I, 7))
-    f16x2_of_e4m3x4(c<||>eval(4 * I), c<||>eval(4 * I + 1), code0)
-    f16x2_of_e4m3x4(c<||>eval(4 * I + 2), c<||>eval(4 * I + 3), code1)
+    f16x2_of_e4m3x4(PAIR(LAST_PASS, I, 0), PAIR(LAST_PASS, I, 1), code0)
+    f16x2_of_e4m3x4(PAIR(LAST_PASS, I, 2), PAIR(LAST_PASS, I, 3), code1)
   }
 |>)dnl
 }|>)
 
 // ---- folding --------------------------------------------------------------------------
 
-// Usage: load_range(Q)
-// out: top(Q), bottom(Q) of the token whose block we own.  in: all ranges are complete
-macro(<|load_range|>, 1, <|
-ld.shared.v2.b32 {top$1, bottom$1}, [own_range$1+eval(S_RANGE + 256 * $1)];  // S_RANGE|>)
-
-// Usage: fold_quad(Q)
-// in: scale(Q), top(Q), bottom(Q).  out: fold(Q), what to multiply the codes of the block by
-// that we own; unfolded = 1 if its token does not allow it.  Stores what the product is to be
-// multiplied by for this block.
-macro(<|fold_quad|>, 1, <|
+// Usage: fold_block(P)
+// in: scale(P); top, bottom, the range of its token.  out: fold(P), what to multiply the codes
+// of the block by that we own; unfolded = 1 if its token does not allow it.  Stores what the
+// product is to be multiplied by for this block.
+macro(<|fold_block|>, 1, <|
 {
   .reg .pred folds;
   .reg .b32 span, applied;
-  sub.s32 span, top$1, bottom$1;
+  sub.s32 span, top, bottom;
   setp.le.s32 folds, span, FOLD_SPAN;  // FOLD_SPAN
-  setp.le.and.u32 folds, top$1, FOLD_TOKEN_MAX, folds;  // FOLD_TOKEN_MAX
-  sub.s32 fold$1, scale$1, top$1;
+  setp.le.and.u32 folds, top, FOLD_TOKEN_MAX, folds;  // FOLD_TOKEN_MAX
+  sub.s32 fold$1, scale$1, top;
   add.s32 fold$1, fold$1, FOLD_FIELD;  // FOLD_FIELD
   max.s32 fold$1, fold$1, 1;  // blocks without a say: any normal factor will do
   min.s32 fold$1, fold$1, FOLD_FIELD;  // FOLD_FIELD
   mul.lo.u32 fold$1, fold$1, 0x04000400;  // both exponent fields
   selp.b32 fold$1, fold$1, F16X2_ONE, folds;
-  sub.u32 applied, top$1, FOLD_TOP;  // FOLD_TOP
+  sub.u32 applied, top, FOLD_TOP;  // FOLD_TOP
   selp.b32 applied, applied, scale$1, folds;
   @!folds mov.b32 unfolded, 1;
-m4_if(QUAD_GROUPS($1) < 4, <|dnl
+m4_if(GROUPS < 4, <|dnl
   {
     .reg .pred owns;
-    setp.lt.u32 owns, part, QUAD_GROUPS($1);
-    @owns st.shared.b8 [own_scale$1+eval(S_X_SCALES + 32 * BLOCKS * $1)], applied;  // S_X_SCALES
+    setp.lt.u32 owns, part, GROUPS;  // GROUPS
+    @owns st.shared.b8 [own_scale+eval(S_X_SCALES + $1 * WARPS)], applied;  // S_X_SCALES
   }
 |>, <|dnl
-  st.shared.b8 [own_scale$1+eval(S_X_SCALES + 32 * BLOCKS * $1)], applied;  // S_X_SCALES
+  st.shared.b8 [own_scale+eval(S_X_SCALES + $1 * WARPS)], applied;  // S_X_SCALES
 |>)dnl
 }|>)
 
-// Usage: store_chunk(I)
-// in: c(4I) .. c(4I + 3), codes; fold of their quad.  Stores the codes, folded.
-macro(<|store_chunk|>, 1, <|
+// Usage: store_chunk(P, I)
+// in: the chunk, codes; fold(P).  Stores the codes, folded.
+macro(<|store_chunk|>, 2, <|
 {
   .reg .b32 factor;
-  of_owner(factor, $1, <|fold|>eval($1 / 4))
-m4_for(<|J|>, 4 * $1, 4 * $1 + 3, <|
-  mul.rn.f16x2 c<||>J, c<||>J, factor;
+  of_owner(factor, $2, fold$1)
+m4_for(<|J|>, 0, 3, <|
+  mul.rn.f16x2 PAIR($1, $2, J), PAIR($1, $2, J), factor;
 |>)dnl
-  st.shared.v2.b32 [x_to+eval(S_X + $1 * X_GROUP)], {c<||>eval(4 * $1), c<||>eval(4 * $1 + 2)};  // S_X
-  st.shared.v2.b32 [x_to_next+eval(S_X + $1 * X_GROUP)], {c<||>eval(4 * $1 + 1), c<||>eval(4 * $1 + 3)};
+  st.shared.v2.b32 [x_to+eval(S_X + $1 * X_PASS + $2 * X_GROUP)], {PAIR($1, $2, 0), PAIR($1, $2, 2)};  // S_X
+  st.shared.v2.b32 [x_to_next+eval(S_X + $1 * X_PASS + $2 * X_GROUP)], {PAIR($1, $2, 1), PAIR($1, $2, 3)};
 }|>)
 
 divert(0)dnl

@@ -11,38 +11,38 @@ constant(<|BLOCK|>, 32)                    // elements with one scale
 constant(<|BLOCKS|>, HEAD_DIM / BLOCK)
 constant(<|STAGE_BLOCKS|>, STAGE_K / BLOCK)
 
-// A CTA takes all tokens up to 96, else half of them: shared memory has no room for more.  Where n
-// tiles are few, halves are better for fewer, too.
-constant(<|GRID_Y|>, m4_if(TILES > 3 || HALVED, 2, 1))
-m4_assert(!HALVED || (TILES > 1 && TILES < 4), <|only several tiles that one CTA could take|>)
-constant(<|TOKENS|>, TILE * TILES / GRID_Y)
+// A CTA takes one tile of the tokens.
+constant(<|GRID_Y|>, TILES)
+constant(<|TOKENS|>, TILE)
 constant(<|GROUPS|>, m4_ceil_div(TOKENS, 8))  // groups of 8 tokens: 8 columns of the product
 constant(<|COLUMNS|>, GROUPS * 8)
 
-// Threads.  Warps 0..7 multiply, 16 weight rows each, as two warpgroups; warps 8..15 add the
-// heads and write.  Before that warp w quantizes block w of 8 tokens at a time.
-constant(<|THREADS|>, 512)
-constant(<|PRODUCT_WARPS|>, 8)
+// A team of 8 warps, two warpgroups, multiplies an n tile, 16 weight rows a warp, and sends the
+// sums to their owners.  All teams quantize x.  Each has a courier, a warp that requests its
+// weights and works out what to fold into them.  Of two teams the inboxes are read by warps of
+// their own, the writers; a single team does it itself.  The herald tells peers when an inbox is free:
+// a release at cluster scope waits for everything that its warp has under way, too long for others.
+constant(<|TEAMS|>, m4_if(TILE > 24, 2, 1))
+constant(<|TEAM_WARPS|>, 8)
+constant(<|TEAM_THREADS|>, TEAM_WARPS * 32)
+constant(<|WARPS|>, TEAMS * TEAM_WARPS)
+constant(<|WRITER_WARPS|>, m4_if(TEAMS > 1, 4, 0))
+constant(<|FIRST_COURIER|>, WARPS + WRITER_WARPS)
+constant(<|HERALD|>, FIRST_COURIER + TEAMS)
+constant(<|THREADS|>, (HERALD + 1) * 32)
+constant(<|READER_WARPS|>, m4_if(TEAMS > 1, WRITER_WARPS, TEAM_WARPS))
 constant(<|WARP_ROWS|>, 16)
 constant(<|WARPGROUP_THREADS|>, 128)
-constant(<|WRITER_THREADS|>, 256)
-constant(<|FIRST_WRITER|>, THREADS - WRITER_THREADS)
-m4_assert(THREADS / 32 == BLOCKS, <|one warp a block|>)
-constant(<|FIRST_ROTARY_WARP|>, (HEAD_DIM - ROPE_DIM) / BLOCK)
-// Up to 24 tokens two CTAs fit on an SM, and so have 64 registers a thread; above one does.
-constant(<|MAX_REGISTERS|>, m4_if(GROUPS > 3, 128, 64))
-// With 9 to 24 tokens the product needs more than 64: the writers give theirs up.
+constant(<|MAX_REGISTERS|>, m4_if(TEAMS > 1, 80, 96))
 constant(<|BUFFERS|>, 2)                   // blocks whose A operands are held
-constant(<|LOAD_BLOCKS|>, m4_if(GROUPS == 2 || GROUPS == 3, 4, 2))  // blocks whose weights are loaded ahead
-constant(<|SHIFT_REGISTERS|>, MAX_REGISTERS == 64 && GROUPS > 1)
-constant(<|PRODUCT_REGISTERS|>, 80)
-constant(<|WRITER_REGISTERS|>, 48)
+constant(<|LOAD_BLOCKS|>, m4_if(GROUPS > 3, 2, 4))  // blocks whose weights are loaded ahead
 
-// Quantizing: each thread has 8 elements of every group, all requested at once.  The four lanes
-// of a block share the work on the scales of four groups, a quad.
-constant(<|QUADS|>, m4_ceil_div(GROUPS, 4))
-define(<|QUAD_GROUPS|>, <|m4_min(4, GROUPS - 4 * ($1))|>)  // groups of quad Q
-define(<|QUAD_LAST|>, <|m4_min(4 * ($1) + 3, GROUPS - 1)|>)  // its last group
+// Quantizing: warp w has block w of every token, and block w + WARPS in a second pass where one
+// team has half of the warps.  A thread has 8 elements of every group, all requested at once.
+constant(<|PASSES|>, BLOCKS / WARPS)
+constant(<|LAST_PASS|>, PASSES - 1)
+constant(<|FIRST_ROTARY_WARP|>, (HEAD_DIM - ROPE_DIM) / BLOCK - LAST_PASS * WARPS)
+m4_assert(FIRST_ROTARY_WARP >= 0, <|only the last pass has rotated blocks|>)
 
 // Activations, f16, B operand of wgmma: K-major, 128B swizzle.  Each block keeps its order of
 // K from ldmatrix, which gives lane 4g + q bytes 4q..4q+3 and 16+4q..16+4q+3 of the weights:
@@ -52,28 +52,28 @@ constant(<|X_ROW|>, 128)
 constant(<|X_GROUP|>, 8 * X_ROW)
 constant(<|X_ATOM|>, GROUPS * X_GROUP)
 constant(<|X_ATOMS|>, HEAD_DIM * 2 / X_ROW)
+constant(<|X_PASS|>, X_ATOMS / PASSES * X_ATOM)  // of a pass's blocks
 // Upper word of a descriptor: 1024 bytes from 8 rows to the next, 128B swizzle.
 constant_text(<|DESCRIPTOR_K_MAJOR_128B|>, 0x40000040)
 
 // Split-K.  Column t % 8 of the product is class t % 8 of the tokens; a class belongs to rank
 // class % HEADS, where it has slot class / HEADS.  A thread has whole classes of its rows, one
-// word a group, and sends them as vectors.
+// word a group, and sends them as a vector.
 constant(<|CLASSES|>, m4_min(8, TOKENS))
 constant(<|OWNERS|>, m4_min(HEADS, CLASSES))
 constant(<|CLASS_SLOTS|>, m4_ceil_div(CLASSES, HEADS))
-constant(<|VECTOR|>, m4_min(4, m4_power_of_2(GROUPS)))  // words of one st.async
-constant(<|VECTORS|>, m4_ceil_div(GROUPS, VECTOR))
-constant(<|INBOX_VECTOR|>, TILE_N * VECTOR * 4)
-constant(<|INBOX_CLASS|>, VECTORS * INBOX_VECTOR)
+constant(<|VECTOR|>, m4_power_of_2(GROUPS))  // words of one st.async
+constant(<|INBOX_CLASS|>, TILE_N * VECTOR * 4)
 constant(<|INBOX_SENDER|>, CLASS_SLOTS * INBOX_CLASS)
 constant(<|CLASS_BYTES|>, HEADS * INBOX_CLASS)   // that its owner receives
 
-// Writers: one thread a weight row and half of the words of a vector.
-constant(<|WRITER_HALVES|>, m4_if(VECTOR > 1, 2, 1))
-constant(<|WRITER_WORDS|>, VECTOR / WRITER_HALVES)
+// Who sums: a thread has one weight row; of a vector half of the words, if there are twice as many
+// threads as rows.
+constant(<|HALVES|>, m4_if(TEAMS == 1 && VECTOR > 1, 2, 1))
+constant(<|WORDS|>, VECTOR / HALVES)
 
-// Named barriers; 0 is that of all threads, 1 and 2 those of the two warpgroups that multiply.
-constant(<|BARRIER_WRITERS|>, 3)
+// Named barrier of all teams, without those that serve them.
+constant(<|BARRIER_TEAMS|>, 1)
 
 // What a CTA of an H100 or H200 can have: 227 KiB.
 constant(<|MOST_SHARED_BYTES|>, 232448)
@@ -98,6 +98,10 @@ constant_text(<|F16X2_ONE|>, 0x3c003c00)
 
 // Element J of the accumulator of group I.
 define(<|ACC|>, <|acc<||>eval(4 * ($1) + $2)|>)
-define(<|EMPTY|>, <|smem+eval(S_EMPTY + 8 * ($1))|>)
+
+// Addresses in the memory of our team, in place of the CTA's.
+define(<|AT|>, <|team+eval($1)|>)
+define(<|LOADED|>, <|team+eval(S_LOADED + 8 * ($1))|>)
+define(<|EMPTY|>, <|team+eval(S_EMPTY + 8 * ($1))|>)
 
 divert(0)dnl

@@ -25,8 +25,9 @@ m4_if(GRID_Y > 1, <|dnl
       .reg .b32 number;
       mov.u32 number, %ctaid.y;
       mad.lo.u32 number, number, clusters, n_tile;
-      and.b32 first_row, number, eval(GRID_Y - 1);
-      shr.u32 n_tile, number, m4_log2(GRID_Y);
+      div.u32 n_tile, number, GRID_Y;  // GRID_Y
+      mul.lo.u32 first_row, n_tile, GRID_Y;  // GRID_Y
+      sub.u32 first_row, number, first_row;  // number % GRID_Y
       mul.lo.u32 first_row, first_row, TOKENS;  // TOKENS
     }
 |>, <|dnl
@@ -64,40 +65,86 @@ macro(<|clear_ranges|>, 0, <|
 }|>)
 
 // Usage: following_tile
-// Steps to the next n tile.  out: n_tile, tiles, parity, later, group; same_group (predicate)
+// Steps to our team's next n tile, if there is one.  in/out: n_tile, tiles, parity, later
 macro(<|following_tile|>, 0, <|
-sub.u32 tiles, tiles, 1;
-add.u32 n_tile, n_tile, 1;
+sub.s32 tiles, tiles, TEAMS;  // TEAMS
+add.u32 n_tile, n_tile, TEAMS;  // TEAMS
 xor.b32 parity, parity, 1;
-setp.eq.u32 later, lane, lane;
-group_of_tile(group, tile_in_group)
-setp.ne.u32 same_group, tile_in_group, 0;|>)
+setp.eq.u32 later, lane, lane;|>)
+
+// Usage: other_team_follows
+// Steps to the n tile after this one, which is the other team's, for a warp that serves all teams.
+// in/out: n_tile, tiles, team, parity
+macro(<|other_team_follows|>, 0, <|
+{
+  .reg .pred first;
+  sub.u32 tiles, tiles, 1;
+  add.u32 n_tile, n_tile, 1;
+m4_if(TEAMS > 1, <|dnl
+  setp.ne.u32 first, team, smem;  // the first team's is next
+  mov.u32 team, smem;
+  @!first add.u32 team, team, TEAM_BYTES;  // TEAM_BYTES
+  @first xor.b32 parity, parity, 1;
+|>, <|dnl
+  xor.b32 parity, parity, 1;
+|>)dnl
+}|>)
 
 // ---- scales of the weights -------------------------------------------------------------
 
 // Usage: row_of_lane(ROW)
-// out: ROW (u32), the first weight row that lane 4g + q has in a product: row g of its warp's
+// out: ROW (u32), the first weight row that lane 4g + q has in a product: row g of its warp's.
+// in: team_warp
 macro(<|row_of_lane|>, 1, <|
 shr.u32 $1, lane, 2;
-mad.lo.u32 $1, warp, WARP_ROWS, $1;|>)
+mad.lo.u32 $1, team_warp, WARP_ROWS, $1;|>)
 
-// Usage: load_row_scales(WORDS, ADDRESS, OFFSET)
-// out: WORDS0 .. WORDS3, the scale words of the row at ADDRESS + OFFSET
-macro(<|load_row_scales|>, 3, <|
+// Usage: load_row_words(WORDS, ADDRESS, OFFSET)
+// out: WORDS0 .. WORDS3, the words of the row at ADDRESS + OFFSET
+macro(<|load_row_words|>, 3, <|
 m4_for(<|STAGE|>, 0, STAGES - 1, <|
 ld.shared.b32 $1<||>STAGE, [$2+eval($3 + STAGE * SCALE_STAGE)];
 |>)dnl|>)
 
-// Usage: read_row_scales
-// out: scales_a, scales_b, of the rows of this lane, once they are in.  in: parity
-macro(<|read_row_scales|>, 0, <|
+// Usage: load_row_scales
+// out: scales_a, scales_b, of the rows of this lane.  in: row; they were inspected
+macro(<|load_row_scales|>, 0, <|
 {
   .reg .b32 at;
-  row_of_lane(at)
-  mad.lo.u32 at, at, 4, smem;
+  mad.lo.u32 at, row, 4, team;
+  load_row_words(scales_a, at, S_W_SCALES)
+  load_row_words(scales_b, at, S_W_SCALES + 8 * 4)  // 8 rows on, a word each
+}|>)
+
+// Usage: inspect_scales                         warp
+// Works out from the scales of an n tile, once they are in, what its rows are to be multiplied by.
+// in: parity, leader
+macro(<|inspect_scales|>, 0, <|
+{
+  .reg .pred extreme, any_extreme;
+  .reg .b32 at, flag;
+  setp.ne.u32 extreme, lane, lane;
+  mad.lo.u32 at, lane, 4, team;
   mbarrier_wait(AT(S_SCALES_LOADED), parity)
-  load_row_scales(scales_a, at, S_W_SCALES)
-  load_row_scales(scales_b, at, S_W_SCALES + 8 * 4)  // 8 rows on, a word each
+m4_for(<|QUARTER|>, 0, TILE_N / 32 - 1, <|
+  {
+    .reg .b32 words<STAGES>, top, fold, apply;
+    load_row_words(words, at, S_W_SCALES + QUARTER * 32 * 4)
+    inspect_row(top, fold, extreme, words)
+m4_for(<|STAGE|>, 0, STAGES - 1, <|
+    add.u32 words<||>STAGE, words<||>STAGE, fold;
+    shl.b32 words<||>STAGE, words<||>STAGE, 2;  // the place of f16's exponent in its upper byte
+    st.shared.b32 [at+eval(S_W_FIELDS + STAGE * SCALE_STAGE + QUARTER * 32 * 4)], words<||>STAGE;  // S_W_FIELDS
+|>)dnl
+    f32_of_folded_top(apply, top)
+    st.shared.b32 [at+eval(S_W_TOPS + QUARTER * 32 * 4)], apply;  // S_W_TOPS
+  }
+|>)dnl
+  vote.sync.any.pred any_extreme, extreme, 0xffffffff;
+  selp.b32 flag, 1, 0, any_extreme;
+  @leader st.shared.b32 [AT(S_W_LONG)], flag;  // S_W_LONG
+  bar.warp.sync 0xffffffff;
+  @leader mbarrier.arrive.shared::cta.b64 _, [AT(S_INSPECTED)];
 }|>)
 
 // Usage: inspect_row(TOP, FOLD, EXTREME, WORDS)
@@ -165,14 +212,14 @@ f16x2_of_e4m3x4(a<||>eval($1 + 1), a<||>eval($1 + 3), w<||>eval($2 + 1))
 f16x2_of_e4m3x4(a<||>eval($1 + 4), a<||>eval($1 + 6), w<||>eval($2 + 2))
 f16x2_of_e4m3x4(a<||>eval($1 + 5), a<||>eval($1 + 7), w<||>eval($2 + 3))|>)
 
-// Usage: fold_rows(A, STEP)
+// Usage: fold_rows(A, STAGE, STEP)
 // a(A) .. a(A + 7) times the scales of their rows.  in: fields_a, fields_b, exponent fields << 2,
 // a byte a block
-macro(<|fold_rows|>, 2, <|
+macro(<|fold_rows|>, 3, <|
 {
   .reg .b32 row_a, row_b;
-  prmt.b32 row_a, fields_a, 0, m4_hex(0x0404 + $2 * 0x1010);  // bytes 0, field, 0, field
-  prmt.b32 row_b, fields_b, 0, m4_hex(0x0404 + $2 * 0x1010);
+  prmt.b32 row_a, fields_a$2, 0, m4_hex(0x0404 + $3 * 0x1010);  // bytes 0, field, 0, field
+  prmt.b32 row_b, fields_b$2, 0, m4_hex(0x0404 + $3 * 0x1010);
 m4_for(<|J|>, 0, 7, <|
   mul.rn.f16x2 a<||>eval($1 + J), a<||>eval($1 + J), m4_if(J % 2, row_b, row_a);
 |>)dnl
@@ -193,13 +240,13 @@ macro(<|wgmma_f16|>, 6, <|
 // .., its operands take one of BUFFERS places in a, which the block BUFFERS before has used.
 // in: fields_a, fields_b; x_start
 macro(<|fold_and_multiply|>, 2, <|
-m4_fold_and_multiply($2, eval($1 * STAGE_BLOCKS + $2), eval(($1 * STAGE_BLOCKS + $2) % BUFFERS * 8))|>)
+m4_fold_and_multiply($2, eval($1 * STAGE_BLOCKS + $2), eval(($1 * STAGE_BLOCKS + $2) % BUFFERS * 8), $1)|>)
 define(<|m4_fold_and_multiply|>, <|dnl
 m4_if($2 >= BUFFERS, <|dnl
 wgmma.wait_group.sync.aligned eval(BUFFERS - 1);
 |>)dnl
 widen_block($3, eval(4 * $1))
-fold_rows($3, $1)
+fold_rows($3, $4, $1)
 wgmma.fence.sync.aligned;
 {
   .reg .b32 low;
@@ -216,69 +263,52 @@ macro(<|release_stage|>, 1, <|
 bar.warp.sync 0xffffffff;
 @lane0 mbarrier.arrive.shared::cta.b64 _, [$1];|>)
 
-// Usage: refill_stages(FIRST, LAST)
-// Requests these stages of the next n tile, with the first stage its scales too, when all
-// warps have released them.  in: more, leader, parity, n_tile, rank
-macro(<|refill_stages|>, 2, <|
-{
-warps_begin(refilled, more)
-only_begin(requested, leader)
+// Usage: refill_stages                          thread
+// Requests n tile n_tile, a stage as soon as all warps of the team have released it, and its scales
+// with the first stage.  in: parity, of the n tile before; n_tile, rank
+macro(<|refill_stages|>, 0, <|
 {
   .reg .b64 map;
-  .reg .b32 row_of_w, k, next;
+  .reg .b32 row_of_w, k;
   tensor_map_address(map, w_map)
   shl.b32 row_of_w, n_tile, m4_log2(TILE_N);  // n_tile * TILE_N
-  add.u32 row_of_w, row_of_w, TILE_N;  // TILE_N
   shl.b32 k, rank, m4_log2(HEAD_DIM);  // rank * HEAD_DIM
-  add.u32 k, k, eval(($1) * STAGE_K);
-m4_for(<|STAGE|>, $1, $2, <|
+m4_for(<|STAGE|>, 0, STAGES - 1, <|
   mbarrier_wait(EMPTY(STAGE), parity)
   mbarrier_arrive_expect(LOADED(STAGE), W_STAGE)
-  tma_load_2d(AT(S_W + STAGE * W_STAGE), map, k, row_of_w, LOADED(STAGE))
+  tma_load_2d_once(AT(S_W + STAGE * W_STAGE), map, k, row_of_w, LOADED(STAGE))
 m4_if(STAGE == 0, <|dnl
-  {
-    // Its place in the group, anew: registers are scarce.
-    .reg .b32 group, tile_in_group, per_group;
-    ld.param.u32 per_group, [tiles_per_group];
-    add.u32 next, n_tile, 1;
-    div.u32 group, next, per_group;
-    mul.lo.u32 tile_in_group, group, per_group;
-    sub.u32 tile_in_group, next, tile_in_group;  // next % per_group
-    request_scales_of(tile_in_group)
-  }
+  request_scales_of_tile
 |>)dnl
-m4_if(STAGE < $2, <|dnl
+m4_if(STAGE < STAGES - 1, <|dnl
   add.u32 k, k, STAGE_K;  // STAGE_K
 |>)dnl
 |>)dnl
-}
-only_end_apart
-warps_end
 }|>)
 
-// Usage: request_scales_of(TILE)               thread
-// The scale words of n tile TILE (u32) of the group, of our head.  in: group, rank
-macro(<|request_scales_of|>, 1, <|
+// Usage: request_scales_of_tile                 thread
+// The scale words of n tile n_tile, of our head.  in: n_tile, rank
+macro(<|request_scales_of_tile|>, 0, <|
 {
   .reg .b64 map;
-  .reg .b32 row, word;
+  .reg .b32 group, row, word;
+  group_of_tile(group, row)
   tensor_map_address(map, ws_map)
-  shl.b32 row, $1, m4_log2(TILE_N);  // TILE * TILE_N
+  shl.b32 row, row, m4_log2(TILE_N);  // its place in the group * TILE_N
   shl.b32 word, rank, m4_log2(STAGES);  // rank * STAGES
   mbarrier_arrive_expect(AT(S_SCALES_LOADED), eval(STAGES * SCALE_STAGE))
   tma_load_3d(AT(S_W_SCALES), map, row, word, group, AT(S_SCALES_LOADED))
 }|>)
 
 // Usage: trigger_after_last_tile
-// The late place of the trigger: nothing is left to load.  in: more, leader
+// The late place of the trigger: the last n tile of the cluster is loaded.  in: tiles, lane0
 macro(<|trigger_after_last_tile|>, 0, <|
 {
   .reg .pred triggers;
   .reg .b32 trigger;
   ld.param.u32 trigger, [flags];
   and.b32 trigger, trigger, FLAG_TRIGGER;  // FLAG_TRIGGER
-  not.pred triggers, more;
-  and.pred triggers, triggers, leader;
+  setp.eq.and.u32 triggers, tiles, 1, lane0;
   setp.eq.and.u32 triggers, trigger, 0, triggers;
   pdl_trigger_if(triggers)
 }|>)
@@ -340,21 +370,118 @@ m4_if(HEADS == 8, <|dnl
 |>)dnl
 m4_if(HEADS > 1, <|dnl
   peer_address(to, to, owner)
-  add.u32 to_reduced, smem, S_REDUCED;  // S_REDUCED
+  add.u32 to_reduced, team, S_REDUCED;  // S_REDUCED
   peer_address(to_reduced, to_reduced, owner)
 |>)dnl
-m4_for(<|PART|>, 0, VECTORS - 1, <|
 m4_for(<|HALF|>, 0, 1, <|
 m4_if(HEADS > 1, <|dnl
-  send_words(to, eval(S_INBOX + PART * INBOX_VECTOR + HALF * 8 * VECTOR * 4), to_reduced, m4_list(<|J|>, PART * VECTOR, PART * VECTOR + VECTOR - 1, <|ACC(m4_min(J, GROUPS - 1), 2 * HALF + $1)|>))
+  send_words(to, eval(S_INBOX + HALF * 8 * VECTOR * 4), to_reduced, m4_list(<|J|>, 0, VECTOR - 1, <|ACC(m4_min(J, GROUPS - 1), 2 * HALF + $1)|>))
 |>, <|dnl
-  st.shared<||>m4_if(VECTOR > 1, <|.v|>VECTOR).f32 [to+eval(S_INBOX + PART * INBOX_VECTOR + HALF * 8 * VECTOR * 4)], m4_if(VECTOR > 1, <|{m4_list(<|J|>, PART * VECTOR, PART * VECTOR + VECTOR - 1, <|ACC(m4_min(J, GROUPS - 1), 2 * HALF + $1)|>)}|>, <|ACC(0, 2 * HALF + $1)|>);
-|>)dnl
+  st.shared<||>m4_if(VECTOR > 1, <|.v|>VECTOR).f32 [to+eval(S_INBOX + HALF * 8 * VECTOR * 4)], m4_if(VECTOR > 1, <|{m4_list(<|J|>, 0, VECTOR - 1, <|ACC(m4_min(J, GROUPS - 1), 2 * HALF + $1)|>)}|>, <|ACC(0, 2 * HALF + $1)|>);
 |>)dnl
 |>)dnl
 m4_if(CLASSES < 8, <|dnl
   only_end_apart
 |>)dnl
+}|>)
+
+// ---- what an owner does with the sums ----------------------------------------------------
+
+// Usage: sum_and_write
+// The outputs of our tokens in n tile n_tile, from the inbox of a team, once it is full.  A thread
+// has one weight row, and of a vector all words or half of them.
+// in: team, parity, tid, lane, warp, rank, first_row
+macro(<|sum_and_write|>, 0, <|
+{
+  .reg .pred idle, lane0;
+  .reg .b32 n_row, inbox_row, first_out, quarter, n, end, column;
+  .reg .b64 q_to, qs_tile;
+  .reg .f32 s<eval(CLASS_SLOTS * WORDS)>;
+m4_if(TEAMS == 1 && OWNERS < HEADS, <|dnl
+  // A rank that owns no token: nobody sends to it.
+  setp.ge.u32 idle, rank, OWNERS;  // OWNERS
+  @idle bra.uni all_written;
+|>)dnl
+  setp.eq.u32 lane0, lane, 0;
+  and.b32 n_row, tid, eval(TILE_N - 1);
+  mad.lo.u32 inbox_row, n_row, eval(VECTOR * 4), team;
+  mov.u32 first_out, first_row;
+m4_if(HALVES == 2, <|dnl
+  {
+    .reg .b32 half;
+    shr.u32 half, tid, m4_log2(TILE_N);
+    mad.lo.u32 inbox_row, half, eval(WORDS * 4), inbox_row;
+    mad.lo.u32 first_out, half, eval(WORDS * 8), first_out;  // a word is 8 tokens on
+  }
+|>)dnl
+m4_if(TILE * TILES < QS_ROWS || !FULL, <|dnl
+  {
+    .reg .pred mine;
+    .reg .b32 reader;
+    and.b32 reader, warp, eval(READER_WARPS - 1);
+    setp.eq.u32 mine, reader, eval(READER_WARPS - 1);
+    setp.eq.and.u32 mine, rank, 0, mine;
+    setp.eq.and.u32 mine, first_row, 0, mine;
+    zero_missing_scales(mine)
+  }
+|>)dnl
+  m4_if(HEADS > 1, <|mbarrier_wait_cluster|>, <|mbarrier_wait|>)(AT(S_REDUCED), parity)
+m4_if(TEAMS == 1 && HALVES == 1, <|dnl
+  {
+    .reg .pred upper;  // nothing is left for the second half of the team
+    setp.ge.u32 upper, tid, TILE_N;  // TILE_N
+    @upper bra.uni summed;
+  }
+|>)dnl
+m4_for(<|SLOT|>, 0, CLASS_SLOTS - 1, <|
+m4_for(<|PEER|>, 0, HEADS - 1, <|
+  {
+    .reg .f32 w<WORDS>;
+    ld.shared<||>m4_if(WORDS > 1, <|.v|>WORDS).f32 m4_if(WORDS > 1, <|{m4_list(<|J|>, 0, WORDS - 1, <|w<||>J|>)}|>, <|w0|>), [inbox_row+eval(S_INBOX + PEER * INBOX_SENDER + SLOT * INBOX_CLASS)];
+m4_for(<|WORD|>, 0, WORDS - 1, <|
+    add.rn.f32 s<||>eval(SLOT * WORDS + WORD), m4_if(PEER, <|s<||>eval(SLOT * WORDS + WORD)|>, F32_ZERO), w<||>WORD;
+|>)dnl
+  }
+|>)dnl
+|>)dnl
+summed:
+  release_stage(AT(S_READ))
+m4_if(TEAMS == 1 && HALVES == 1, <|dnl
+  setp.ge.u32 idle, tid, TILE_N;  // TILE_N
+  @idle bra.uni all_written;
+|>)dnl
+  shr.u32 quarter, n_row, 5;
+  ld.param.u32 n, [n_total];
+  ld.param.u64 q_to, [q];
+  cvta.to.global.u64 q_to, q_to;
+  mad.lo.u32 column, n_tile, TILE_N, n_row;
+  cvt.u64.u32 qs_tile, column;
+  add.u64 q_to, q_to, qs_tile;
+  ld.param.u64 qs_tile, [qs];
+  cvta.to.global.u64 qs_tile, qs_tile;
+  mad.wide.u32 qs_tile, n_tile, QS_TILE, qs_tile;  // QS_TILE
+  add.u32 end, first_row, TOKENS;  // past the last token of the tile
+  ld.param.u32 column, [tokens];
+  min.u32 end, end, column;
+m4_for(<|SLOT|>, 0, CLASS_SLOTS - 1, <|
+  {
+    .reg .b32 class, out_row;
+    add.u32 class, rank, eval(SLOT * HEADS);
+    add.u32 out_row, first_out, class;
+m4_if((SLOT + 1) * HEADS > CLASSES && HEADS > 1 && SLOT > 0, <|dnl
+    .reg .pred exists;
+    setp.lt.u32 exists, class, CLASSES;  // CLASSES
+    warps_begin(slot_written, exists)
+|>)dnl
+m4_for(<|WORD|>, 0, WORDS - 1, <|
+    store_output(s<||>eval(SLOT * WORDS + WORD), eval(8 * WORD), lane0)
+|>)dnl
+m4_if((SLOT + 1) * HEADS > CLASSES && HEADS > 1 && SLOT > 0, <|dnl
+    warps_end
+|>)dnl
+  }
+|>)dnl
+all_written:
 }|>)
 
 divert(0)dnl

@@ -2,7 +2,8 @@
 """Results of `gpu.sh bench`, kept and shown.
 
   results.py merge OUT FILE.json      one file of what a run left in OUT; where that had one GPU,
-                                      steps of several stay as FILE had them, with their date
+                                      steps of several stay as FILE had them, with their date;
+                                      so do peers that the run had no time for
   results.py readme FILE.json README  writes the tables between the marks in README
   results.py check FILE.json README   fails if the README has others
   results.py plot FILE.json FILE.svg  time of wo_a over T, against the floor and the peers
@@ -29,15 +30,27 @@ def of_several_gpus(row):
     return row["family"] == "step" and (row.get("mode") == "peers" or "peer" in row)
 
 
+def same_peer(one, other):
+    """Whether both time the same thing."""
+    facts = ("family", "peer", "rows", "tp", "tokens", "groups", "hidden", "layers")
+    return all(one.get(k) == other.get(k) for k in facts)
+
+
 def keep_older(result, target):
-    """Steps of several GPUs from an earlier run, if this one has none."""
-    if not os.path.exists(target) or any(map(of_several_gpus, result["rows"])):
+    """Steps of several GPUs from an earlier run, if this one has none; peers that it lacks."""
+    if not os.path.exists(target):
         return
     older = json.load(open(target))
+    several = any(map(of_several_gpus, result["rows"]))
     for part in ("rows", "peers"):
-        kept = [{**r, "date": r.get("date", older["date"])} for r in older[part] if of_several_gpus(r)]
-        result[part] += kept
-    if "nccl" in older:
+        for row in older[part]:
+            if of_several_gpus(row):
+                keep = not several
+            else:
+                keep = part == "peers" and not any(same_peer(row, r) for r in result["peers"])
+            if keep:
+                result[part].append({**row, "date": row.get("date", older["date"])})
+    if "nccl" in older and not several:
         result.setdefault("nccl", older["nccl"])
 
 
@@ -95,18 +108,31 @@ def ours(result, **facts):
     return row["us"]["none"]["median"], best, row["best"], floor
 
 
+class OfEarlierRun(float):
+    """A time that another run measured: shown with a star."""
+
+
+def star(value):
+    return "\\*" if isinstance(value, OfEarlierRun) else ""
+
+
 def peer(result, **facts):
     rows = [r for r in select(result["peers"], **facts) if "us" in r]
-    return rows[0]["us"]["median"] if rows else None
+    if not rows:
+        return None
+    time = rows[0]["us"]["median"]
+    return OfEarlierRun(time) if "date" in rows[0] and not of_several_gpus(rows[0]) else time
 
 
 def number(value):
-    return "–" if value is None else f"{value:.0f}" if value >= 1000 else f"{value:.2f}"
+    if value is None:
+        return "–"
+    return (f"{value:.0f}" if value >= 1000 else f"{value:.2f}") + star(value)
 
 
 def ratio(theirs, own):
     theirs = [t for t in theirs if t is not None]
-    return f"{min(theirs) / own:.1f}×" if theirs else "–"
+    return f"{min(theirs) / own:.1f}×{star(min(theirs))}" if theirs else "–"
 
 
 def values(result, family, name):
@@ -232,7 +258,8 @@ def text_of(result, plot):
         "PDL. *Floor*: CTAs that only fetch the weights. *bf16*: Triton before and after, weights "
         "widened beforehand, `torch.bmm`. *MXFP8*: Triton throughout (`tl.dot_scaled`). *fp8 by "
         "rows* computes less: one scale for a weight row instead of one for 32 columns. Peers run "
-        "without PDL, as PyTorch launches them.", "",
+        "without PDL, as PyTorch launches them; those with a star, and their ratios, are of an earlier "
+        "run.", "",
         f"![time of wo_a over T]({plot})", ""]
     for groups in values(result, "wo_a", "groups"):
         lines += wo_a_table(result, groups)

@@ -285,6 +285,14 @@ static void no_tiles(bwi_entry *e, bwi_attribute *a, void *arg) {
   (void)arg;
   set_attribute(e, a, "tiles", 0);
 }
+/* One that this kernel does not have, in place of one that the loader does not read. */
+static void many_teams(bwi_entry *e, bwi_attribute *a, void *arg) {
+  (void)arg;
+  set_attribute(e, a, "rope_dim", 3);
+  for (size_t i = 0; i < e->attribute_count; i++)
+    if (strcmp(a[i].name, "rope_dim") == 0)
+      a[i].name = "teams";
+}
 static void no_attributes(bwi_entry *e, bwi_attribute *a, void *arg) {
   (void)a;
   (void)arg;
@@ -333,6 +341,7 @@ static const struct bad_entry {
     {wide_box, BW_ERROR_BUNDLE, "attribute box_k is 256"},
     {no_scales, BW_ERROR_BUNDLE, "attribute scale_box is 0"},
     {no_tiles, BW_ERROR_BUNDLE, "attribute grid_y is 0"},
+    {many_teams, BW_ERROR_BUNDLE, "attribute teams is 3, must be 1 or 2"},
     {no_attributes, BW_ERROR_BUNDLE, "tile_n"},
     {few_parameters, BW_ERROR_BUNDLE, "takes 8 bytes of parameters"},
     {other_cluster, BW_ERROR_BUNDLE, "clusters of 2"},

@@ -125,8 +125,8 @@ START_TEST(hopper_few_clusters) {
     BWT_SKIP("enough for it are in token_counts");
   static const struct size shapes[] = {{5, 3, 2, 384, true},   {9, 3, 1, 384, true},
                                        {30, 3, 1, 384, true},  {33, 3, 2, 256, true},
-                                       {56, 1, 8, 1024, true}, /* not its second kernel */
-                                       {97, 1, 1, 640, false}};
+                                       {56, 1, 8, 1024, true}, {26, 3, 4, 384, true},
+                                       {97, 1, 1, 640, false}, {25, 2, 2, 1024, false}};
   char seed[32];
   snprintf(seed, sizeof seed, "%llu",
            (unsigned long long)(bwt_mix(bwt_run_seed(), 77 + (uint64_t)_i) >> 40));
@@ -153,9 +153,8 @@ START_TEST(hopper_few_clusters) {
 }
 END_TEST
 
-/* Keys with a second kernel, where n tiles are few and so the loader takes it: both parts of the
- * tokens full, the second one ragged. */
-START_TEST(hopper_halves) {
+/* Several tiles of tokens, one team a CTA and two, the last tile full and ragged. */
+START_TEST(hopper_token_tiles) {
   static const uint32_t tokens[] = {49, 64, 65, 72, 77, 84, 85, 96};
   setenv("EMU_ARCH", "sm_90", 1);
   open_bundle(NULL);
@@ -366,7 +365,7 @@ int main(void) {
       BWT_LOOP("tokens", token_counts, 1, 129, 120),
       BWT_LOOP("hopper", hopper_token_counts, 0, BWT_COUNT(hopper_tokens), 240),
       BWT_LOOP("hopper", hopper_kinds, 0, BWT_WO_A_KIND_COUNT, 120),
-      BWT_LOOP("hopper", hopper_halves, 0, 8, 120),
+      BWT_LOOP("hopper", hopper_token_tiles, 0, 8, 120),
       BWT_LOOP("hopper", hopper_few_clusters, 0, bwt_full() ? 20 : 1, 240),
       BWT_LOOP("hopper", hopper_flags, 0, 4, 60),
       BWT_TEST("sizes", no_tokens, 60),
