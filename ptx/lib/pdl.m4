@@ -16,7 +16,8 @@ macro(<|pdl_wait_if|>, 1, <|
 
 // Usage: pdl_trigger_if(PREDICATE)
 // Lets dependent grids start once every CTA did this or ended.  One thread is enough, and
-// repeating is harmless.  It orders no memory: dependents wait before they read.
+// repeating is harmless.  By itself it orders no memory: dependents wait before they
+// read, or a release fence stands in front of it (up_proj).
 macro(<|pdl_trigger_if|>, 1, <|
 @$1 griddepcontrol.launch_dependents;|>)
 

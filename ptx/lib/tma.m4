@@ -17,7 +17,7 @@ macro(<|tma_load_2d|>, 5, <|
 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$1], [$2, {$3, $4}], [$5];|>)
 
 // Usage: tma_load_2d_once(TO, MAP, C0, C1, MBARRIER)
-// The same for what nobody reads again: it is the first to leave L2.
+// The same for what is not worth keeping in L2: it is the first to leave.
 macro(<|tma_load_2d_once|>, 5, <|
 {
   .reg .b64 policy;

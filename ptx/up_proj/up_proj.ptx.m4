@@ -462,9 +462,9 @@ finisher:
   // A reader that starts early must find the step count that the last reader advanced: this
   // fence and the trigger synchronize with its start (PTX ISA 9.2, griddepcontrol).
   // Where dependents started at the entry no reader is early.
-  .reg .pred early_reader;
-  setp.ne.and.u32 early_reader, trigger, TRIGGER_ENTRY, first_lane;  // TRIGGER_ENTRY
-  only_begin(fenced, early_reader)
+  .reg .pred fences;
+  setp.ne.and.u32 fences, trigger, TRIGGER_ENTRY, first_lane;  // TRIGGER_ENTRY
+  only_begin(fenced, fences)
   fence.release.gpu;
   only_end_apart
   trigger_at(TRIGGER_AFTER_WAIT)

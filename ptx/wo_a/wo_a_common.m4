@@ -45,7 +45,10 @@ constant(<|INBOX_SLOT_BYTES|>, TILE_N * HEADS * 4)
 constant(<|INBOX_BYTES|>, SLOTS * INBOX_SLOT_BYTES)  // of an owner with SLOTS tokens
 
 // Parameter `flags`.
-constant(<|FLAG_TRIGGER|>, 3)              // bits 0-1: 0 late, 1 entry, 2 after the wait
+constant(<|FLAG_TRIGGER|>, 3)              // bits 0-1: the place of the trigger
+constant(<|TRIGGER_LATE|>, 0)
+constant(<|TRIGGER_ENTRY|>, 1)
+constant(<|TRIGGER_AFTER_WAIT|>, 2)
 constant(<|FLAG_WEIGHTS_AFTER_WAIT|>, 4)   // bit 2
 
 // Weights leave L2 first, and x stays, where that was measured to pay.

@@ -23,10 +23,14 @@ divert(1)dnl
 wo_a_prototype
 //
 remark(<|Launch: grid (|>HEADS<| * C, |>GRID_Y<|, 1), block (|>THREADS<|, 1, 1), cluster (|>HEADS<|, 1, 1); C of N/128 at most.|>)
-// CTA (c, y): rank c % heads = the head of its group; cluster c / heads has
-// N/128 / C neighbouring n tiles, the first (N/128) % C of the clusters one more,
-remark(<|of the |>TOKENS<| tokens from y * |>TOKENS<| on.|>)
-// x is read and quantized once a group of these n tiles.
+// CTA (c, y): rank c % heads = the head of its group.  A cluster has N/128 / C neighbouring n tiles,
+// the first (N/128) % C of C one more.
+m4_if(GRID_Y > 1, <|dnl
+remark(<|Cluster v = y * C + c / heads: those of number v / |>GRID_Y<|, of the |>TOKENS<| tokens from v % |>GRID_Y<| * |>TOKENS<| on.|>)
+|>, <|dnl
+// Cluster c / heads: those of its number, of all tokens.
+|>)dnl
+// x is read and quantized once for each group that these n tiles belong to.
 //
 // Warps, by role:
 m4_if(TEAMS == 2, <|dnl
@@ -34,12 +38,16 @@ m4_if(TEAMS == 2, <|dnl
 //                 owners
 //   16..19        writers: add what all heads sent of an n tile, quantize, store
 //   20, 21        couriers of the teams: request weights, work out what to fold into them
+m4_if(HEADS > 1, <|dnl
 //   22            herald: tells the senders that an inbox is read
+|>)dnl
 |>, <|dnl
 //   0..7          the team: quantizes x; multiplies n tile by n tile, sends the sums to their
 //                 owners; adds what all heads sent, quantizes, stores
 //   8             its courier: requests weights, works out what to fold into them
+m4_if(HEADS > 1, <|dnl
 //   9             herald: tells the senders that the inbox is read
+|>)dnl
 |>)dnl
 //
 wo_a_fullness
@@ -64,7 +72,7 @@ shared_field(<|S_FREE|>, 8, 8, <|mbarrier: all inboxes we send to are read|>)
 constant(<|TEAM_BYTES|>, (SHARED_BYTES + 1023) / 1024 * 1024)dnl
 define(<|SHARED_BYTES|>, eval(TEAMS * TEAM_BYTES))dnl
 m4_if(TEAMS == 2, <|dnl
-remark(<|  All of the above is team 0's; team 1 has the same |>TEAM_BYTES<| bytes on.|>)
+remark(<|  All of the above is team 0's; team 1 has the same again, |>TEAM_BYTES<| bytes further.|>)
 |>)dnl
 shared_field(<|S_X|>, X_ATOMS * X_ATOM, 1024, <|activations: 64 of K, token; 128B swizzle|>)
 shared_field(<|S_X_SCALES|>, COLUMNS * BLOCKS, 16, <|scales to apply: token, block|>)
@@ -74,8 +82,9 @@ m4_assert(SHARED_BYTES <= MOST_SHARED_BYTES, <|more shared memory than a CTA can
 fact(<|shared_dynamic|>, SHARED_BYTES)
 undivert(1)dnl
 //
-// Barriers.  An mbarrier is a team's and completes a phase an n tile of its team, but for S_FREE
-// after the last, and S_REDUCED, S_READ of a rank without tokens, where nobody waits.
+// Barriers.  Each team has its own mbarriers.  Each completes one phase per n tile of the team,
+// except where nobody waits: S_FREE after the last n tile; S_REDUCED and S_READ of a rank without
+// tokens.
 m4_if(HEADS == 1, <|dnl
 //   bar 0            all threads: the mbarriers are set up
 |>)dnl
@@ -90,7 +99,7 @@ m4_if(HEADS > 1, <|dnl
 |>, <|dnl
 remark(<|  S_REDUCED        |>TEAM_WARPS<| arrivals, one a warp of the team|>)
 |>)dnl
-remark(<|  S_READ           |>READER_WARPS<| arrivals, one a warp that sums|>)
+remark(<|  S_READ           |>READER_WARPS<| arrivals, one a |>m4_if(TEAMS > 1, <|writer|>, <|warp of the team|>)<||>)
 m4_if(HEADS > 1, <|dnl
 remark(<|  S_FREE           |>OWNERS<| arrivals, one a rank that owns tokens|>)
 |>)dnl
@@ -103,12 +112,13 @@ m4_if(HEADS > 1, <|dnl
 //   tid, lane, warp   thread in the CTA, in the warp; warp in the CTA
 //   team_warp         warp in the team
 //   rank              CTA in the cluster = head in the group
-//   n_tile, tiles     tile of 128 outputs that our team has now or next; how many of the cluster's
-//                     follow, this one included: there is one if that is above 0
+//   n_tile, tiles     our team's n tile (of 128 outputs), now or next; how many n tiles of the
+//                     cluster are left from it on (none if that is not above 0)
 //   first_row         first token of our tile, in the call
 //   courier, herald, leader   predicates: of which warp; the one thread of a courier that copies
-//   parity, later     of the phase of this n tile; predicate: our team had one before
-//   another           predicate: x of a group was quantized before
+//   parity            of the phase of this n tile
+//   sent_before       predicate: our team had an n tile before
+//   quantized_before  predicate: x of a group was quantized before
 //   group, group_end  the group whose x is quantized; its last n tile + 1
 //
 // Measured on an H200, with H = 8 and R = 1024: TUNING.md.
@@ -147,8 +157,8 @@ wo_a_entry
     .reg .b32 trigger;
     setp.eq.u32 one, tid, 0;
     and.b32 trigger, flag_bits, FLAG_TRIGGER;  // FLAG_TRIGGER
-    setp.eq.and.u32 trigger_entry, trigger, 1, one;
-    setp.eq.and.u32 trigger_after_wait, trigger, 2, one;
+    setp.eq.and.u32 trigger_entry, trigger, TRIGGER_ENTRY, one;  // TRIGGER_ENTRY
+    setp.eq.and.u32 trigger_after_wait, trigger, TRIGGER_AFTER_WAIT, one;  // TRIGGER_AFTER_WAIT
   }
   pdl_trigger_if(trigger_entry)
 
@@ -162,14 +172,13 @@ wo_a_entry
     mad.lo.u32 group_end, group, per_group, per_group;
   }
 m4_if(TEAMS > 1, <|dnl
-  .reg .pred writer;
+  .reg .pred serves_all;
   {
     .reg .b32 number;
     shr.u32 number, warp, m4_log2(TEAM_WARPS);  // warp / TEAM_WARPS
     @courier sub.u32 number, warp, FIRST_COURIER;  // FIRST_COURIER
-    setp.eq.u32 writer, number, TEAMS;  // TEAMS
-    @writer mov.u32 number, 0;  // they begin with team 0's
-    @herald mov.u32 number, 0;
+    setp.eq.u32 serves_all, number, TEAMS;  // TEAMS
+    @serves_all mov.u32 number, 0;  // writers and the herald begin with team 0's
     mad.lo.u32 team, number, TEAM_BYTES, smem;  // TEAM_BYTES
     add.u32 n_tile, n_tile, number;  // our team's first
     sub.u32 tiles, tiles, number;
@@ -213,20 +222,20 @@ m4_if(HEADS > 1, <|dnl
   bar.sync 0;  // the mbarriers are set up
 |>)dnl
 
-  .reg .pred later, another;  // our team had an n tile before; it is not the first group
+  .reg .pred sent_before, quantized_before;
   .reg .b32 parity;
-  setp.ne.u32 later, lane, lane;
-  setp.ne.u32 another, lane, lane;
+  setp.ne.u32 sent_before, lane, lane;  // no
+  setp.ne.u32 quantized_before, lane, lane;
   mov.u32 parity, 0;
   setp.ge.u32 serves, warp, WARPS;  // WARPS
   @serves bra.uni servers;
   and.b32 team_warp, warp, eval(TEAM_WARPS - 1);
   clear_ranges
 
-  // From here on once a group: a cluster's n tiles may begin in one and end in the next.
+  // Repeated for each group: a cluster's n tiles may span several.
 next_group:
   // ---- which thread holds what ----------------------------------------------------------
-  // A lane of warp b: elements 8l .. 8l + 7 of block b, of token p of each group of 8.  Of the
+  // A lane of warp w: elements 8l .. 8l + 7 of its blocks, of token p of each group of 8.  Of the
   // lane number bits 1..0 are l; bits 2, 4, 3 are bits 0, 1, 2 of p: half a warp stores at once,
   // and the swizzle gives its tokens different banks then.
   .reg .pred rotary, upper_part;
@@ -298,7 +307,7 @@ m4_for(<|I|>, 0, GROUPS - 1, <|
 |>)dnl
   pdl_trigger_if(trigger_after_wait)
 m4_if(HEADS > 1, <|dnl
-  @another bra.uni mbarriers_ready;
+  @quantized_before bra.uni mbarriers_ready;
   cluster_wait  // every peer is ready to receive
 mbarriers_ready:
 |>)dnl
@@ -436,7 +445,7 @@ m4_for(<|J|>, 0, 3, <|
 
 multiplied:
   // ---- every token to its owner ----------------------------------------------------------
-  @!later bra.uni inboxes_free;
+  @!sent_before bra.uni inboxes_free;
   {
     .reg .b32 before;
     xor.b32 before, parity, 1;
@@ -467,7 +476,7 @@ group_done:
     add.u32 group, group, 1;
     add.u32 group_end, group_end, per_group;
   }
-  setp.eq.u32 another, lane, lane;
+  setp.eq.u32 quantized_before, lane, lane;
   clear_ranges
   bra.uni next_group;
 
@@ -481,14 +490,7 @@ m4_if(TEAMS > 1, <|dnl
   @herald bra.uni heralds;
 
   // ---- writers: what all heads say of an n tile, summed in the order of heads, out --------------
-m4_if(OWNERS < HEADS, <|dnl
-  // A rank that owns no token: nobody sends to it.
-  {
-    .reg .pred idle;
-    setp.ge.u32 idle, rank, OWNERS;  // OWNERS
-    @idle exit;
-  }
-|>)dnl
+m4_assert(OWNERS == HEADS, <|writers of a rank without tokens|>)dnl
   pdl_wait  // the outputs belong to earlier kernels until here
 next_outputs:
   sum_and_write
@@ -531,7 +533,7 @@ next_inbox:
     add.u32 to, team, S_FREE;  // S_FREE
     peer_address(to, to, lane)
     mbarrier.arrive.release.cluster.shared::cluster.b64 _, [to];
-    only_end_apart
+    only_end  // all lanes stay within a phase of each other
   }
   other_team_follows
   bra.uni next_inbox;

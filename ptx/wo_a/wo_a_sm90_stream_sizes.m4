@@ -24,15 +24,13 @@ constant(<|COLUMNS|>, GROUPS * 8)
 // a release at cluster scope waits for everything that its warp has under way, too long for others.
 constant(<|TEAMS|>, m4_if(TILE > 24, 2, 1))
 constant(<|TEAM_WARPS|>, 8)
-constant(<|TEAM_THREADS|>, TEAM_WARPS * 32)
 constant(<|WARPS|>, TEAMS * TEAM_WARPS)
 constant(<|WRITER_WARPS|>, m4_if(TEAMS > 1, 4, 0))
 constant(<|FIRST_COURIER|>, WARPS + WRITER_WARPS)
 constant(<|HERALD|>, FIRST_COURIER + TEAMS)
-constant(<|THREADS|>, (HERALD + 1) * 32)
+constant(<|THREADS|>, (HERALD + (HEADS > 1)) * 32)
 constant(<|READER_WARPS|>, m4_if(TEAMS > 1, WRITER_WARPS, TEAM_WARPS))
 constant(<|WARP_ROWS|>, 16)
-constant(<|WARPGROUP_THREADS|>, 128)
 constant(<|MAX_REGISTERS|>, m4_if(TEAMS > 1, 80, 96))
 constant(<|BUFFERS|>, 2)                   // blocks whose A operands are held
 constant(<|LOAD_BLOCKS|>, m4_if(GROUPS > 3, 2, 4))  // blocks whose weights are loaded ahead

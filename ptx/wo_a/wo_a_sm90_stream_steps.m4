@@ -65,12 +65,13 @@ macro(<|clear_ranges|>, 0, <|
 }|>)
 
 // Usage: following_tile
-// Steps to our team's next n tile, if there is one.  in/out: n_tile, tiles, parity, later
+// Steps to our team's next n tile, if there is one.  in/out: n_tile, tiles, parity,
+// sent_before
 macro(<|following_tile|>, 0, <|
 sub.s32 tiles, tiles, TEAMS;  // TEAMS
 add.u32 n_tile, n_tile, TEAMS;  // TEAMS
 xor.b32 parity, parity, 1;
-setp.eq.u32 later, lane, lane;|>)
+setp.eq.u32 sent_before, lane, lane;|>)
 
 // Usage: other_team_follows
 // Steps to the n tile after this one, which is the other team's, for a warp that serves all teams.
@@ -265,7 +266,8 @@ bar.warp.sync 0xffffffff;
 
 // Usage: refill_stages                          thread
 // Requests n tile n_tile, a stage as soon as all warps of the team have released it, and its scales
-// with the first stage.  in: parity, of the n tile before; n_tile, rank
+// with the first stage.  That reads followed by an arrival are over when TMA writes is how these
+// barriers are meant; the PTX ISA does not say it of the two proxies.  in: parity, of the n tile before; n_tile, rank
 macro(<|refill_stages|>, 0, <|
 {
   .reg .b64 map;
@@ -309,7 +311,7 @@ macro(<|trigger_after_last_tile|>, 0, <|
   ld.param.u32 trigger, [flags];
   and.b32 trigger, trigger, FLAG_TRIGGER;  // FLAG_TRIGGER
   setp.eq.and.u32 triggers, tiles, 1, lane0;
-  setp.eq.and.u32 triggers, trigger, 0, triggers;
+  setp.eq.and.u32 triggers, trigger, TRIGGER_LATE, triggers;  // TRIGGER_LATE
   pdl_trigger_if(triggers)
 }|>)
 
@@ -347,7 +349,7 @@ mbarrier_arrive_expect(AT(S_REDUCED), eval(CLASSES / HEADS * CLASS_BYTES))
 |>)dnl|>)
 
 // Usage: send_class(ODD)
-// Both rows of class 2q + ODD to its owner.  Words past the groups repeat the last.
+// Both rows of class 2q + ODD to its owner.  Words past the groups repeat the last: a vector has a power of two.
 // in: acc, in_four, inbox = our inbox of this sender at row g
 macro(<|send_class|>, 1, <|
 {
