@@ -31,6 +31,8 @@ constant(<|HERALD|>, FIRST_COURIER + TEAMS)
 constant(<|THREADS|>, (HERALD + (HEADS > 1)) * 32)
 constant(<|READER_WARPS|>, m4_if(TEAMS > 1, WRITER_WARPS, TEAM_WARPS))
 constant(<|WARP_ROWS|>, 16)
+// A quarter of an SM has 16,384 registers: for 6 of the 23 warps of two teams 80 a thread, for 5 of
+// the 20 of two CTAs with one team 96.
 constant(<|MAX_REGISTERS|>, m4_if(TEAMS > 1, 80, 96))
 constant(<|BUFFERS|>, 2)                   // blocks whose A operands are held
 constant(<|LOAD_BLOCKS|>, m4_if(GROUPS > 3, 2, 4))  // blocks whose weights are loaded ahead
