@@ -227,24 +227,26 @@ static bw_status encode_maps(const bw_device *device, const bw_wo_a_shape *shape
 enum { QUANTIZE_CYCLES = 2300, QUANTIZE_TOKEN = 66, TILE_CYCLES = 2900, TILE_TOKEN = 38 };
 enum { MOST_WALKED = 256 }; /* clusters looked at one by one: plans of any size are made at once */
 
-/* Of `count` n tiles from number `first` on. */
-static uint64_t cost_of_cluster(const variant *v, uint64_t first, uint64_t count,
-                                uint64_t per_group) {
+/* Of n tiles of one group. */
+static uint64_t cost_in_group(const variant *v, uint64_t count) {
   uint64_t quantize = QUANTIZE_CYCLES + (uint64_t)QUANTIZE_TOKEN * v->cta_tokens;
   uint64_t tile = TILE_CYCLES + (uint64_t)TILE_TOKEN * v->cta_tokens;
-  if (v->teams == 1) {
-    uint64_t groups = (first + count - 1) / per_group - first / per_group + 1;
-    return groups * quantize + count * tile;
-  }
-  uint64_t cycles = 0;
-  while (count > 0) {
-    uint64_t of_group = per_group - first % per_group;
-    of_group = of_group < count ? of_group : count;
-    cycles += quantize + of_group / 2 * (tile + tile / 2) + of_group % 2 * tile;
-    first += of_group;
-    count -= of_group;
-  }
-  return cycles;
+  if (count == 0)
+    return 0;
+  if (v->teams == 1)
+    return quantize + count * tile;
+  return quantize + count / 2 * (tile + tile / 2) + count % 2 * tile;
+}
+
+/* Of `count` n tiles from number `first` on: the rest of a group, whole ones, the start of one. */
+static uint64_t cost_of_cluster(const variant *v, uint64_t first, uint64_t count,
+                                uint64_t per_group) {
+  uint64_t head = per_group - first % per_group;
+  if (head >= count)
+    return cost_in_group(v, count);
+  uint64_t rest = count - head;
+  return cost_in_group(v, head) + rest / per_group * cost_in_group(v, per_group) +
+         cost_in_group(v, rest % per_group);
 }
 
 static uint64_t cost_of(const variant *v, uint64_t tiles, uint64_t per_group, uint64_t clusters,
