@@ -70,14 +70,14 @@ START_TEST(mailbox_run_refuses) {
 END_TEST
 
 /* What shows a report of compute-sanitizer false is right itself, and sees a race. */
-START_TEST(arrive_then_exit) {
-  ck_assert(bwt_build_file("gpu/arrive_then_exit", program));
+START_TEST(handover) {
+  ck_assert(bwt_build_file("gpu/handover", program));
   setenv("EMU_ARCH", "sm_90", 1);
-  assert_says(RUN("'%s' 0", program), 0, "2000 passed, 0 failed");
-  assert_says(RUN("'%s' 1", program), 0, "2000 passed, 0 failed");
-  assert_says(RUN("'%s' 2", program), 1, "race-read-write");
+  for (int mode = 0; mode <= 4; mode++)
+    assert_says(RUN("'%s' %d", program, mode), 0, "2000 passed, 0 failed");
+  assert_says(RUN("'%s' 5", program), 1, "race-read-write");
   /* Unchecked, the race shows in what most launches give: the exit status is that of failures. */
-  assert_says(RUN("EMU_CHECKS=bounds '%s' 2", program), 1, " failed");
+  assert_says(RUN("EMU_CHECKS=bounds '%s' 5", program), 1, " failed");
 }
 END_TEST
 
@@ -97,7 +97,7 @@ END_TEST
 
 int main(void) {
   const struct bwt_test tests[] = {
-      BWT_TEST("arrive_then_exit", arrive_then_exit, 60),
+      BWT_TEST("handover", handover, 120),
       BWT_TEST("results", readme_has_the_results, 60),
       BWT_LOOP("mailbox_run", mailbox_run, 0, 2, 120),
       BWT_TEST("mailbox_run", mailbox_run_sees_wrong_rows, 120),

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The smallest kernel with which compute-sanitizer's racecheck reports what it reports of
- * wo_a's kernels for one head a group: shared memory that is stored before bar.arrive, whose
- * threads then exit, and loaded behind bar.sync of the same barrier.
+ * The smallest kernels with which compute-sanitizer's racecheck reports what it reports of wo_a's:
+ * shared memory that warps store and others load behind an mbarrier, at which one lane of each
+ * warp arrives for all of it, after bar.warp.sync.
  *
- *   arrive_then_exit [MODE]     0 (default), 1 or 2: tests/kernels/arrive_then_exit.ptx
+ *   handover [MODE]     0 (default) to 5: tests/kernels/handover.ptx
  *
- * The PTX ISA gives this very use of bar.arrive as its example of a producer and a consumer;
- * wo_a's producers leave so because nothing is left for them to do.  Every launch's values are
- * compared: "N passed, N failed" counts launches.  `gpu.sh sanitize` runs it where racecheck
- * reports wo_a, and takes that report for false only if this one is reported, too.
+ * bar.warp.sync orders what the lanes did before what the one lane does, the arrival releases
+ * that, and the wait acquires it; ptxas makes nothing of that bar.warp.sync where a warp is
+ * converged anyway, and the tool does not see it.  Every launch's values are compared: "N passed,
+ * N failed" counts launches.  `gpu.sh sanitize` runs it where racecheck reports wo_a, and takes
+ * that report for false only if this one is reported, too, and right.
  */
 #include "harness/kernel.h"
 
@@ -39,9 +40,9 @@ int main(int argc, char **argv) {
   const uint32_t mode = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
   unsigned passed = 0;
   if (!bwt_session_open(&session, NULL, NULL, &why) ||
-      !bwt_kernel_open(&kernel, &session, "arrive_then_exit", &why) ||
+      !bwt_kernel_open(&kernel, &session, "handover", &why) ||
       session.driver.MemAlloc(&out, CELLS * 4) != CUDA_SUCCESS) {
-    fprintf(stderr, "arrive_then_exit: %s\n", why.chars);
+    fprintf(stderr, "handover: %s\n", why.chars);
     return 1;
   }
   for (uint32_t i = 0; i < LAUNCHES; i++)
