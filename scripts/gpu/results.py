@@ -3,7 +3,7 @@
 
   results.py merge OUT FILE.json      one file of what a run left in OUT; where that had one GPU,
                                       steps of several stay as FILE had them, with their date;
-                                      so do peers that the run had no time for
+                                      so do peers and families that the run had no time for
   results.py readme FILE.json README  writes the tables between the marks in README
   results.py check FILE.json README   fails if the README has others
   results.py plot FILE.json FILE.svg  time of wo_a over T, against the floor and the peers
@@ -37,19 +37,25 @@ def same_peer(one, other):
 
 
 def keep_older(result, target):
-    """Steps of several GPUs from an earlier run, if this one has none; peers that it lacks."""
+    """Steps of several GPUs from an earlier run, if this one has none; peers and whole families
+    that it lacks."""
     if not os.path.exists(target):
         return
     older = json.load(open(target))
     several = any(map(of_several_gpus, result["rows"]))
+    families = {row["family"] for row in result["rows"]}
     for part in ("rows", "peers"):
         for row in older[part]:
             if of_several_gpus(row):
                 keep = not several
+            elif part == "peers":
+                keep = not any(same_peer(row, r) for r in result["peers"])
             else:
-                keep = part == "peers" and not any(same_peer(row, r) for r in result["peers"])
+                keep = row["family"] not in families
             if keep:
                 result[part].append({**row, "date": row.get("date", older["date"])})
+    if "torch" in older:
+        result.setdefault("torch", older["torch"])
     if "nccl" in older and not several:
         result.setdefault("nccl", older["nccl"])
 
@@ -103,13 +109,17 @@ def ours(result, **facts):
     if not rows:
         return None
     row = rows[0]
-    best = row["us"][row["best"]]["median"]
+    best = measured(row, row["us"][row["best"]]["median"])
     floor = min((t["median"] for t in row.get("floor_us", {}).values()), default=None)
-    return row["us"]["none"]["median"], best, row["best"], floor
+    return measured(row, row["us"]["none"]["median"]), best, row["best"], floor
 
 
 class OfEarlierRun(float):
     """A time that another run measured: shown with a star."""
+
+
+def measured(row, time):
+    return OfEarlierRun(time) if "date" in row and not of_several_gpus(row) else time
 
 
 def star(value):
@@ -120,8 +130,7 @@ def peer(result, **facts):
     rows = [r for r in select(result["peers"], **facts) if "us" in r]
     if not rows:
         return None
-    time = rows[0]["us"]["median"]
-    return OfEarlierRun(time) if "date" in rows[0] and not of_several_gpus(rows[0]) else time
+    return measured(rows[0], rows[0]["us"]["median"])
 
 
 def number(value):
@@ -132,7 +141,7 @@ def number(value):
 
 def ratio(theirs, own):
     theirs = [t for t in theirs if t is not None]
-    return f"{min(theirs) / own:.1f}×{star(min(theirs))}" if theirs else "–"
+    return f"{min(theirs) / own:.1f}×{star(min(theirs)) or star(own)}" if theirs else "–"
 
 
 def values(result, family, name):
@@ -258,8 +267,7 @@ def text_of(result, plot):
         "PDL. *Floor*: CTAs that only fetch the weights. *bf16*: Triton before and after, weights "
         "widened beforehand, `torch.bmm`. *MXFP8*: Triton throughout (`tl.dot_scaled`). *fp8 by "
         "rows* computes less: one scale for a weight row instead of one for 32 columns. Peers run "
-        "without PDL, as PyTorch launches them; those with a star, and their ratios, are of an earlier "
-        "run.", "",
+        "without PDL, as PyTorch launches them. What has a star is of an earlier run.", "",
         f"![time of wo_a over T]({plot})", ""]
     for groups in values(result, "wo_a", "groups"):
         lines += wo_a_table(result, groups)
