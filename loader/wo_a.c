@@ -2,7 +2,7 @@
  *
  * wo_a: plans and launches.
  *
- * A plan holds two tensor maps and, for every token count it may be asked for, the
+ * A plan holds tensor maps and, for every token count it may be asked for, the
  * loaded kernel.  Launching copies pointers and sizes into an array on the stack and
  * makes one driver call; it writes to nothing that another launch could see.
  */
@@ -33,11 +33,19 @@ typedef struct variant {
   uint32_t cta_tokens; /* of a CTA */
   uint32_t teams;      /* n tiles that a CTA has under way */
   uint32_t clusters;   /* of the grid, for each of grid_y */
+  size_t maps;         /* which of the plan's */
 } variant;
 
+/* The maps of the weights and their scales, for kernels that want the same boxes. */
+typedef struct maps {
+  CUtensorMap weight, scale; /* first: both need 64-byte alignment and get 128 */
+  uint32_t tile_n, box_k, scale_box;
+} maps;
+enum { MOST_MAPS = 2 };
+
 struct bw_wo_a_plan {
-  CUtensorMap weight_map; /* first: both need 64-byte alignment and get 128 */
-  CUtensorMap scale_map;
+  maps maps[MOST_MAPS]; /* first: for their alignment */
+  size_t maps_count;
   bw_device *device;
   bw_wo_a_shape shape;
   uint32_t flags;                            /* BW_WO_A_* */
@@ -187,9 +195,8 @@ static bw_status check_weight_addresses(bw_devptr weight, bw_devptr weight_scale
  * weight_scale as words [G, K/128, R] with boxes of tile_n rows x scale_box words.
  * L2 promotion of the weights to 128 bytes, the width of a box: with 256 an H200 streams them 2 to
  * 6% slower, whatever the order of boxes (ptx/wo_a/TUNING.md). */
-static bw_status encode_maps(const bw_device *device, const bw_wo_a_shape *shape, const variant *v,
-                             bw_devptr weight, bw_devptr weight_scale, CUtensorMap *weight_map,
-                             CUtensorMap *scale_map) {
+static bw_status encode_maps(const bw_device *device, const bw_wo_a_shape *shape, bw_devptr weight,
+                             bw_devptr weight_scale, maps *m) {
   const bwi_driver *cu = device->driver;
   cuuint64_t rank = shape->lora_rank;
   cuuint64_t k = (cuuint64_t)shape->heads_per_group * BW_WO_A_HEAD_DIM;
@@ -197,10 +204,10 @@ static bw_status encode_maps(const bw_device *device, const bw_wo_a_shape *shape
 
   cuuint64_t weight_dims[2] = {k, shape->groups * rank};
   cuuint64_t weight_strides[1] = {k};
-  cuuint32_t weight_box[2] = {v->box_k, v->tile_n};
+  cuuint32_t weight_box[2] = {m->box_k, m->tile_n};
   bw_status status = BWI_CALL(
       cu, cuTensorMapEncodeTiled,
-      (weight_map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, (void *)(uintptr_t)weight, weight_dims,
+      (&m->weight, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, (void *)(uintptr_t)weight, weight_dims,
        weight_strides, weight_box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
        CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   if (status != BW_OK)
@@ -208,9 +215,9 @@ static bw_status encode_maps(const bw_device *device, const bw_wo_a_shape *shape
 
   cuuint64_t scale_dims[3] = {rank, k / 128, shape->groups};
   cuuint64_t scale_strides[2] = {rank * 4, rank * 4 * (k / 128)};
-  cuuint32_t scale_box[3] = {v->tile_n, v->scale_box, 1};
+  cuuint32_t scale_box[3] = {m->tile_n, m->scale_box, 1};
   return BWI_CALL(cu, cuTensorMapEncodeTiled,
-                  (scale_map, CU_TENSOR_MAP_DATA_TYPE_INT32, 3, (void *)(uintptr_t)weight_scale,
+                  (&m->scale, CU_TENSOR_MAP_DATA_TYPE_INT32, 3, (void *)(uintptr_t)weight_scale,
                    scale_dims, scale_strides, scale_box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
                    CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
@@ -222,15 +229,18 @@ static bw_status encode_maps(const bw_device *device, const bw_wo_a_shape *shape
  * the most to have at once) divides the n tiles evenly among the clusters it gets, the first so
  * many one more; a cluster quantizes x anew for each group that its tiles touch.  Clusters beyond
  * those that the device holds at once form another wave.  What it takes, in cycles of an H200 as
- * its clocks were read there with 8 to 32 tokens a CTA (ptx/wo_a/TUNING.md); two tiles that two
- * teams have at once take as long as one and a half: */
-enum { QUANTIZE_CYCLES = 2300, QUANTIZE_TOKEN = 66, TILE_CYCLES = 2900, TILE_TOKEN = 38 };
+ * its clocks were read there with 8 to 96 tokens a CTA (ptx/wo_a/TUNING.md): quantizing, and an n
+ * tile of 128 rows, or of fewer, which more tokens make up for.  Two tiles that two teams have at
+ * once take as long as one and a half. */
+enum { QUANTIZE_CYCLES = 2300, QUANTIZE_TOKEN = 66 };
+enum { TILE_CYCLES = 2900, TILE_TOKEN = 38, SMALL_TILE_CYCLES = 1000, SMALL_TILE_TOKEN = 31 };
 enum { MOST_WALKED = 256 }; /* clusters looked at one by one: plans of any size are made at once */
 
 /* Of n tiles of one group. */
 static uint64_t cost_in_group(const variant *v, uint64_t count) {
   uint64_t quantize = QUANTIZE_CYCLES + (uint64_t)QUANTIZE_TOKEN * v->cta_tokens;
-  uint64_t tile = TILE_CYCLES + (uint64_t)TILE_TOKEN * v->cta_tokens;
+  uint64_t tile = v->tile_n == 128 ? TILE_CYCLES + (uint64_t)TILE_TOKEN * v->cta_tokens
+                                   : SMALL_TILE_CYCLES + (uint64_t)SMALL_TILE_TOKEN * v->cta_tokens;
   if (count == 0)
     return 0;
   if (v->teams == 1)
@@ -287,17 +297,31 @@ static void choose_clusters(const bw_wo_a_plan *plan, size_t entry, variant *v) 
   }
 }
 
-/* Entry i of the plan.  All variants share the plan's maps, so must want the same boxes. */
+/* The plan's maps for the boxes of a variant: those that an earlier one wants, or new ones. */
+static bw_status choose_maps(bw_wo_a_plan *plan, const bw_kernel_info *k, variant *v) {
+  for (v->maps = 0; v->maps < plan->maps_count; v->maps++) {
+    const maps *m = &plan->maps[v->maps];
+    if (v->tile_n == m->tile_n && v->box_k == m->box_k && v->scale_box == m->scale_box)
+      return BW_OK;
+  }
+  if (v->maps == MOST_MAPS)
+    return bwi_fail(BW_ERROR_BUNDLE, "wo_a %s wants boxes unlike those of the plan's other kernels",
+                    k->key);
+  maps *m = &plan->maps[plan->maps_count++];
+  m->tile_n = v->tile_n;
+  m->box_k = v->box_k;
+  m->scale_box = v->scale_box;
+  return BW_OK;
+}
+
+/* Entry i of the plan. */
 static bw_status add_variant(bw_wo_a_plan *plan, size_t i, size_t entry) {
   variant *v = &plan->variants[i];
   bw_status status = read_variant(plan->device, entry, &plan->shape, v);
-  if (status != BW_OK)
-    return status;
-  const variant *first = &plan->variants[0];
-  if (v->tile_n != first->tile_n || v->box_k != first->box_k || v->scale_box != first->scale_box)
-    return bwi_fail(BW_ERROR_BUNDLE, "wo_a %s wants other boxes than the plan's first kernel",
-                    bwi_bundle_entry(plan->device->bundle, entry)->key);
-  status = bwi_kernel_load(plan->device, entry, &v->kernel);
+  if (status == BW_OK)
+    status = choose_maps(plan, bwi_bundle_entry(plan->device->bundle, entry), v);
+  if (status == BW_OK)
+    status = bwi_kernel_load(plan->device, entry, &v->kernel);
   if (status == BW_OK)
     choose_clusters(plan, entry, v);
   return status;
@@ -335,9 +359,8 @@ static bw_status fill_plan(bw_wo_a_plan *plan, const bw_wo_a_config *config) {
   status = check_weights(plan->device, shape, config->weight, config->weight_scale);
   for (size_t i = 0; status == BW_OK && i < plan->count; i++)
     status = add_variant(plan, i, entries[i]);
-  if (status == BW_OK)
-    status = encode_maps(plan->device, shape, &plan->variants[0], config->weight,
-                         config->weight_scale, &plan->weight_map, &plan->scale_map);
+  for (size_t i = 0; status == BW_OK && i < plan->maps_count; i++)
+    status = encode_maps(plan->device, shape, config->weight, config->weight_scale, &plan->maps[i]);
   return bwi_leave(&scope, status);
 }
 
@@ -384,16 +407,14 @@ bw_status bw_wo_a_plan_update(bw_wo_a_plan *plan, bw_devptr weight, bw_devptr we
     status = bwi_enter(plan->device, &scope);
   if (status != BW_OK)
     return status;
-  CUtensorMap weight_map, scale_map; /* the plan keeps its old ones if this fails */
+  maps updated[MOST_MAPS]; /* the plan keeps its old ones if this fails */
+  memcpy(updated, plan->maps, sizeof updated);
   status = check_weights(plan->device, &plan->shape, weight, weight_scale);
-  if (status == BW_OK)
-    status = encode_maps(plan->device, &plan->shape, &plan->variants[0], weight, weight_scale,
-                         &weight_map, &scale_map);
+  for (size_t i = 0; status == BW_OK && i < plan->maps_count; i++)
+    status = encode_maps(plan->device, &plan->shape, weight, weight_scale, &updated[i]);
   status = bwi_leave(&scope, status);
-  if (status == BW_OK) {
-    plan->weight_map = weight_map;
-    plan->scale_map = scale_map;
-  }
+  if (status == BW_OK)
+    memcpy(plan->maps, updated, sizeof updated);
   return status;
 }
 
@@ -461,16 +482,16 @@ static uint32_t kernel_flags(const bw_wo_a_plan *plan, const variant *v, uint32_
 
 static bw_status enqueue(const bw_wo_a_plan *plan, const bw_wo_a_args *args, bw_stream stream) {
   const variant *v = &plan->variants[plan->by_tokens[args->tokens]];
+  const maps *m = &plan->maps[v->maps];
   const bw_kernel_info *k = v->kernel->info;
   uint64_t x_token_stride = args->x_token_stride * 2; /* bytes, of bf16 */
   uint32_t tiles_per_group = plan->shape.lora_rank / v->tile_n;
   uint32_t flags = kernel_flags(plan, v, args->flags);
   /* The driver only reads through these: the casts drop const, nothing else. */
   void *parameters[PARAMETERS] = {
-      (void *)&plan->weight_map, (void *)&plan->scale_map, (void *)&args->x,
-      (void *)&args->positions,  (void *)&args->rope,      (void *)&args->q,
-      (void *)&args->qs,         &x_token_stride,          (void *)&args->tokens,
-      (void *)&plan->outputs,    &tiles_per_group,         &flags};
+      (void *)&m->weight,    (void *)&m->scale,      (void *)&args->x,  (void *)&args->positions,
+      (void *)&args->rope,   (void *)&args->q,       (void *)&args->qs, &x_token_stride,
+      (void *)&args->tokens, (void *)&plan->outputs, &tiles_per_group,  &flags};
   /* Below 2^31: cluster <= 8, N <= 2^29, tile_n >= 16. */
   uint32_t grid_x = k->cluster * v->clusters;
   return bwi_kernel_launch(plan->device, v->kernel, grid_x, v->grid_y,

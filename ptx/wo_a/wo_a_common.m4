@@ -26,7 +26,7 @@ ifelse(BW_KEY, KEY, <||>, <|m4_error(<|key |>BW_KEY<| where the columns say |>KE
 // The head and the tile of the product that a CTA computes.
 constant(<|HEAD_DIM|>, 512)
 constant(<|ROPE_DIM|>, 64)
-constant(<|TILE_N|>, 128)                  // weight rows
+constant(<|TILE_N|>, ifdef(<|WEIGHT_ROWS|>, <|WEIGHT_ROWS|>, 128))  // weight rows
 constant(<|STAGE_K|>, 128)                 // bytes of K a stage: one swizzle atom
 constant(<|STAGES|>, HEAD_DIM / STAGE_K)
 
@@ -57,6 +57,7 @@ constant(<|WEIGHTS_ONCE|>, ifelse(BW_ARCH, sm_90a, 1, 0))
 // The scale tile of qs: 128 rows of 4 bytes, in 32 rows of 16.
 constant(<|QS_TILE|>, 512)
 constant(<|QS_ROWS|>, 128)
+constant(<|QS_COLUMNS|>, 128)
 
 // Addresses.
 define(<|LOADED|>, <|smem+eval(S_LOADED + 8 * ($1))|>)
@@ -97,7 +98,7 @@ macro(<|wo_a_prototype|>, 0, <|
 //              uint64_t x_token_stride,   bytes
 //              uint32_t tokens,           T
 //              uint32_t n_total,          N = G * R
-//              uint32_t tiles_per_group,  R / 128
+//              uint32_t tiles_per_group,  R / tile_n
 //              uint32_t flags)            bits 0-1: trigger late, at entry, after the wait;
 //                                         bit 2: weights only after the wait|>)
 
@@ -231,11 +232,11 @@ macro(<|rotate_back|>, 4, <|
   @rotary fma.rn.f32 $2, $2, $3, even_sin;  // odd * cos - even * sin
 }|>)
 
-// Usage: zero_missing_scales(MINE)             warp
+// Usage: zero_missing_scales(MINE, SCALE_TILE)             warp
 // Scale bytes of rows that no token has are zero.  By the warp whose MINE holds, of rank 0
 // and the first token tile.  Lane l has rows l + 32j, 4 bytes each, at l * 16 + j * 4 of the
 // scale tile.
-macro(<|zero_missing_scales|>, 1, <|
+macro(<|zero_missing_scales|>, 2, <|
 warps_begin(padded, $1)
 {
   .reg .pred padding;
@@ -244,7 +245,7 @@ warps_begin(padded, $1)
   ld.param.u32 count, [tokens];
   ld.param.u64 address, [qs];
   cvta.to.global.u64 address, address;
-  mad.wide.u32 address, n_tile, QS_TILE, address;  // QS_TILE
+  mad.wide.u32 address, $2, QS_TILE, address;  // QS_TILE
   shl.b32 offset, lane, 4;
   cvt.u64.u32 lane_offset, offset;
   add.u64 address, address, lane_offset;

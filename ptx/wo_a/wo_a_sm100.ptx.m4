@@ -354,7 +354,7 @@ m4_if(TILE * TILES < QS_ROWS || !FULL, <|dnl
 m4_if(TILES > 1, <|dnl
     setp.eq.and.u32 mine, first_row, 0, mine;
 |>)dnl
-    zero_missing_scales(mine)
+    zero_missing_scales(mine, n_tile)
   }
 
 |>)dnl

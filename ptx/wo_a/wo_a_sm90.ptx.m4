@@ -29,8 +29,8 @@ shared_field(<|S_W_SCALES|>, STAGES * SCALE_STAGE, 128, <|scale words: stage, ro
 shared_field(<|S_X_SCALES|>, BLOCKS * XS_BLOCK, 16, <|scales: block, token|>)
 shared_field(<|S_LOADED|>, STAGES * 8, 8, <|mbarrier a stage: weights are in|>)
 shared_field(<|S_SCALES_LOADED|>, 8, 8, <|mbarrier: scale words are in|>)
-m4_if(HEADS > 1, <|shared_field(<|S_REDUCED|>, 8, 8, <|mbarrier: the inbox is full|>)
-shared_field(<|S_INBOX|>, INBOX_TOTAL, 16, <|partial sums: sender, weight row, slot|>)
+shared_field(<|S_REDUCED|>, 8, 8, <|mbarrier: the inbox is full|>)
+m4_if(HEADS > 1, <|shared_field(<|S_INBOX|>, INBOX_TOTAL, 16, <|partial sums: sender, weight row, slot|>)
 |>, <|constant(<|S_INBOX|>, S_W)|>)dnl
 divert(0)dnl
 fact(<|shared_dynamic|>, SHARED_BYTES)
@@ -47,11 +47,12 @@ remark(<|The partial sums (sender, weight row, slot: |>INBOX_TOTAL<| bytes) take
 //   S_SCALES_LOADED  1 arrival with the bytes of the scale box
 m4_if(HEADS > 1, <|dnl
 //   S_REDUCED        1 arrival with the bytes of all partial sums we own
+|>, <|dnl
+remark(<|  S_REDUCED        |>eval(ROW_WARPS * 32)<| arrivals, one a thread of the first half|>)
 |>)dnl
 //   bar 1 .. 8       the two warps of 16 weight rows: the sums of the second are in
 m4_if(HEADS == 1, <|dnl
 remark(<|  bar |>BARRIER_USED_UP<|           first half of K: the weights under the sums are used up|>)
-remark(<|  bar |>BARRIER_SUMS<|            all sums are in; the first half only arrives|>)
 |>, <|dnl
 //   cluster barrier  S_REDUCED is set up
 |>)dnl
@@ -109,9 +110,7 @@ m4_for(<|STAGE|>, 0, STAGES - 1, <|
   mbarrier_create(LOADED(STAGE), 1)
 |>)dnl
   mbarrier_create(AT(S_SCALES_LOADED), 1)
-m4_if(HEADS > 1, <|dnl
-  mbarrier_create(AT(S_REDUCED), 1)
-|>)dnl
+  mbarrier_create(AT(S_REDUCED), m4_if(HEADS > 1, 1, eval(ROW_WARPS * 32)))
   mbarrier_create_fence
   request_weights
   only_end_apart
@@ -269,7 +268,7 @@ m4_for(<|J|>, 0, 1, <|
     .reg .pred mine;
     setp.eq.u32 mine, warp, eval(THREADS / 32 - 1);
     setp.eq.and.u32 mine, rank, eval(HEADS - 1), mine;
-    zero_missing_scales(mine)
+    zero_missing_scales(mine, n_tile)
   }
 
   // ---- the product: a warp has 16 weight rows, all tokens, half of K ----------------------
@@ -497,7 +496,7 @@ m4_if(HEADS > 1, <|dnl
 send_done:
   cluster_wait  // every thread that arrived waits
 |>, <|dnl
-  bar.arrive BARRIER_SUMS, THREADS;
+  mbarrier_arrive(AT(S_REDUCED))
   exit;
 
 send_done:
@@ -550,7 +549,7 @@ m4_if(SUM_HALVES == 2, <|dnl
 m4_if(HEADS > 1, <|dnl
   mbarrier_wait_cluster(AT(S_REDUCED), 0)
 |>, <|dnl
-  bar.sync BARRIER_SUMS, THREADS;  // the sums are in
+  mbarrier_wait(AT(S_REDUCED), 0)
 m4_if(SUM_HALVES == 1, <|dnl
   {
     .reg .pred idle;

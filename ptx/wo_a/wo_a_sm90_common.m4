@@ -6,6 +6,7 @@ m4_once(<|wo_a_sm90_common.m4|>)
 // no instruction for, and the quantization of the outputs.
 
 constant_text(<|F32_NAN|>, 0f7FFFFFFF)
+constant_text(<|F32_SIGN|>, 0x80000000)
 
 // Usage: ue8m0_by_integers(SCALE, AMAX)
 // in: AMAX (f32) >= 0, or a NaN.  out: SCALE (u32) = AMAX / 448 rounded up to a power of two
@@ -45,6 +46,18 @@ macro(<|f16x2_of_e4m3x4|>, 3, <|
   cvt.rn.f16x2.e4m3x2 $2, high;
 }|>)
 
+// Usage: scale_offset(OFFSET, ROW)
+// out: OFFSET (u32), of the scale of (token t = ROW, column n) in its scale tile:
+// t % 32 * 16 + t / 32 * 4 + n % 128 / 32.  in: quarter
+macro(<|scale_offset|>, 2, <|
+{
+  .reg .b32 high;
+  and.b32 $1, $2, 31;
+  shr.u32 high, $2, 5;
+  mad.lo.u32 $1, $1, 16, quarter;
+  mad.lo.u32 $1, high, 4, $1;
+}|>)
+
 // Usage: store_output(SUM, OFFSET, LANE0)
 // in: SUM (f32), output row n_row of the tile, of token out_row + OFFSET (constant).  Quantizes
 // the 32 outputs of a warp with one scale, and stores them if the token exists: no branch, so that
@@ -53,7 +66,7 @@ macro(<|f16x2_of_e4m3x4|>, 3, <|
 macro(<|store_output|>, 3, <|
 {
   .reg .pred live, live_scale, not_a_number;
-  .reg .b32 row, y, key, scale, inverse, qs_offset, qs_high;
+  .reg .b32 row, y, key, scale, inverse, qs_offset;
   .reg .b16 code;
   .reg .b64 to, qs_to;
   add.u32 row, out_row, $2;
@@ -73,11 +86,7 @@ macro(<|store_output|>, 3, <|
   e4m3(code, y)
   mad.wide.u32 to, row, n, q_to;
   @live st.global.b8 [to], code;
-  // scale of (token t, column n) at t % 32 * 16 + t / 32 * 4 + n % 128 / 32
-  and.b32 qs_offset, row, 31;
-  shr.u32 qs_high, row, 5;
-  mad.lo.u32 qs_offset, qs_offset, 16, quarter;
-  mad.lo.u32 qs_offset, qs_high, 4, qs_offset;
+  scale_offset(qs_offset, row)
   cvt.u64.u32 qs_to, qs_offset;
   add.u64 qs_to, qs_to, qs_tile;
   @live_scale st.global.b8 [qs_to], scale;

@@ -5,9 +5,9 @@ m4_once(<|wo_a_sm90_quantize.m4|>)
 // wo_a on sm_90a for T >= 5: the activations, from bf16 to the f16 that the product multiplies.
 //
 // Four lanes have a block of 32, 8 elements each: part l of the four has elements 8l .. 8l + 7,
-// in c(4I) .. c(4I + 3) for the token of group I.  What belongs to a whole block is worked out
-// once, not four times: of the blocks of up to four groups lane l owns that of group l, and hands
-// the others what they need.  Where there are fewer groups, lanes own the same.
+// in c(4I) .. c(4I + 3) for the token of octet I.  What belongs to a whole block is worked out
+// once, not four times: of the blocks of up to four octets lane l owns that of octet l, and hands
+// the others what they need.  Where there are fewer octets, lanes own the same.
 //
 // Largest magnitudes are bf16 patterns without a sign, two to a register: as f16 they would not
 // fit, as f32 they cost twice as much.  That of a rotated block is an f32 rounded up to bf16:
@@ -54,44 +54,44 @@ m4_assert(((FINITE_PATTERNS - SCALE_BIAS) >> 7) - SHRINK <= MOST_DIRECT_SCALE, <
 // Lane j of our four: `shfl.idx` with this.
 constant_text(<|OF_FOUR|>, 0x1c1f)
 
-// Names of registers.  Pass P, group I: the chunk; element J of it, widened; cosine and sine of
+// Names of registers.  Pass P, octet I: the chunk; element J of it, widened; cosine and sine of
 // pair J.  Only the last pass has the latter three.
-define(<|PAIR|>, <|c<||>eval(4 * (GROUPS * ($1) + $2) + $3)|>)
+define(<|PAIR|>, <|c<||>eval(4 * (BATCH_OCTETS * ($1) + $2) + $3)|>)
 define(<|V|>, <|v<||>eval(8 * ($1) + $2)|>)
 define(<|COSINE|>, <|cosine<||>eval(4 * ($1) + $2)|>)
 define(<|SINE|>, <|sine<||>eval(4 * ($1) + $2)|>)
 
 // ---- loads ----------------------------------------------------------------------------
 
-// Usage: load_position
-// in: first_row, own.  out: position, of the token whose block we own
-macro(<|load_position|>, 0, <|
+// Usage: load_position(POSITION)
+// in: first_row, own.  out: POSITION (b32), of the token whose block we own
+macro(<|load_position|>, 1, <|
 {
   .reg .b32 token;
   .reg .b64 address;
   add.u32 token, own, first_row;
   min.u32 token, token, last_row;
   mad.wide.u32 address, token, 8, position_from;
-  ld.global.b32 position, [address];  // the low word: 2^32 rows of rope would be 1 TB
+  ld.global.b32 $1, [address];  // the low word: 2^32 rows of rope would be 1 TB
 }|>)
 
-// Usage: load_chunks(I)
-// in: x_row.  out: our 8 elements of group I, in every pass
-macro(<|load_chunks|>, 1, <|
+// Usage: load_chunks(C, I)
+// in: x_row.  out: C0 .., in place of c: our 8 elements of octet I, in every pass
+macro(<|load_chunks|>, 2, <|
 {
   .reg .b32 token;
   .reg .b64 address;
-  add.u32 token, x_row, eval(8 * ($1));
+  add.u32 token, x_row, eval(8 * ($2));
   min.u32 token, token, last_row;
   cvt.u64.u32 address, token;
   mad.lo.u64 address, address, x_stride, x_from;
 m4_for(<|PASS|>, 0, LAST_PASS, <|
-  ld.global.v4.b32 {m4_list(<|J|>, 0, 3, <|PAIR(PASS, $1, J)|>)}, [address+eval(PASS * WARPS * BLOCK * 2)];
+  ld.global.v4.b32 {m4_list(<|J|>, 0, 3, <|$1<||>eval(4 * (BATCH_OCTETS * PASS + $2) + J)|>)}, [address+eval(PASS * WARPS * BLOCK * 2)];
 |>)dnl
 }|>)
 
 // Usage: load_rope(I)
-// in: position.  out: cosines and sines of our four pairs of group I
+// in: position.  out: cosines and sines of our four pairs of octet I
 macro(<|load_rope|>, 1, <|
 {
   .reg .b32 row;
@@ -108,10 +108,10 @@ macro(<|load_rope|>, 1, <|
 // out: own, the token whose blocks this lane owns; own_range, own_scale: start of our memory
 // plus where its range and its scales are.  in: place, part, warp
 macro(<|own_places|>, 0, <|
-m4_if(GROUPS == 1, <|dnl
+m4_if(BATCH_OCTETS == 1, <|dnl
 mov.u32 own, place;
 |>, <|dnl
-m4_if(GROUPS == 3, <|min.u32 own, part, 2|>, <|and.b32 own, part, eval(GROUPS - 1)|>);
+m4_if(BATCH_OCTETS == 3, <|min.u32 own, part, 2|>, <|and.b32 own, part, eval(BATCH_OCTETS - 1)|>);
 mad.lo.u32 own, own, 8, place;
 |>)dnl
 mad.lo.u32 own_range, own, 8, smem;
@@ -119,12 +119,12 @@ mad.lo.u32 own_scale, own, BLOCKS, smem;  // BLOCKS
 add.u32 own_scale, own_scale, warp;|>)
 
 // Usage: amax_of_blocks
-// in: pair0, pair1: of groups 0 and 1, 2 and 3, lower half first, the largest magnitudes of our
+// in: pair0, pair1: of octets 0 and 1, 2 and 3, lower half first, the largest magnitudes of our
 // elements, any sign.  out: amax (b32), of the whole block that we own
 macro(<|amax_of_blocks|>, 0, <|
 {
   .reg .b32 other;
-m4_if(GROUPS > 2, <|dnl
+m4_if(BATCH_OCTETS > 2, <|dnl
   selp.b32 other, pair0, pair1, upper_part;
   selp.b32 pair0, pair1, pair0, upper_part;  // what we keep
 |>, <|dnl
@@ -134,7 +134,7 @@ m4_if(GROUPS > 2, <|dnl
   max.NaN.xorsign.abs.bf16x2 pair0, pair0, other;
   shfl.sync.bfly.b32 other, pair0, 1, 0x1f, 0xffffffff;
   max.NaN.xorsign.abs.bf16x2 pair0, pair0, other;
-m4_if(GROUPS > 1, <|dnl
+m4_if(BATCH_OCTETS > 1, <|dnl
   shr.u32 pair0, pair0, half_shift;
 |>)dnl
   and.b32 amax, pair0, 0x7fff;
@@ -158,9 +158,9 @@ macro(<|scale_of_block|>, 1, <|
 }|>)
 
 // Usage: of_owner(VALUE, I, MINE)
-// out: VALUE (b32), the MINE of the lane that owns the block of group I
+// out: VALUE (b32), the MINE of the lane that owns the block of octet I
 macro(<|of_owner|>, 3, <|
-m4_if(GROUPS == 1, <|dnl
+m4_if(BATCH_OCTETS == 1, <|dnl
 mov.b32 $1, $3;  // all lanes own it
 |>, <|dnl
 shfl.sync.idx.b32 $1, $3, $2, OF_FOUR, 0xffffffff;
@@ -185,7 +185,7 @@ macro(<|measure_pair|>, 3, <|
 {
   .reg .b32 even, odd, other;
   measure_chunk(even, $2, $3)
-m4_if($3 == GROUPS - 1, <|dnl
+m4_if($3 == BATCH_OCTETS - 1, <|dnl
   prmt.b32 other, even, 0, 0x1032;  // halves exchanged
   max.NaN.xorsign.abs.bf16x2 $1, even, other;
 |>, <|dnl
@@ -222,7 +222,7 @@ macro(<|encode_blocks|>, 1, <|
   mov.b32 plus_24, BF16X2_24;
   mov.b32 minus_24, BF16X2_MINUS_24;
   measure_pair(pair0, $1, 0)
-m4_if(GROUPS > 2, <|dnl
+m4_if(BATCH_OCTETS > 2, <|dnl
   measure_pair(pair1, $1, 2)
 |>)dnl
   amax_of_blocks
@@ -232,24 +232,24 @@ m4_if(GROUPS > 2, <|dnl
   vote.sync.any.pred any_large, large, 0xffffffff;
   warps_begin(small_enough, any_large)
   {
-    .reg .b32 smaller, of_group;
+    .reg .b32 smaller, of_octet;
     @large add.u32 factor, factor, SHRINK;  // SHRINK
     selp.b32 smaller, BF16X2_SHRINK, BF16X2_ONE, large;
-m4_for(<|I|>, 0, GROUPS - 1, <|
-    of_owner(of_group, I, smaller)
+m4_for(<|I|>, 0, BATCH_OCTETS - 1, <|
+    of_owner(of_octet, I, smaller)
 m4_for(<|J|>, 0, 3, <|
-    mul.rn.bf16x2 PAIR($1, I, J), PAIR($1, I, J), of_group;
+    mul.rn.bf16x2 PAIR($1, I, J), PAIR($1, I, J), of_octet;
 |>)dnl
 |>)dnl
   }
   warps_end
   mul.lo.u32 factor, factor, 0x00800080;  // both exponent fields
-m4_for(<|I|>, 0, GROUPS - 1, <|
+m4_for(<|I|>, 0, BATCH_OCTETS - 1, <|
   {
-    .reg .b32 of_group;
-    of_owner(of_group, I, factor)
+    .reg .b32 of_octet;
+    of_owner(of_octet, I, factor)
 m4_for(<|J|>, 0, 3, <|
-    encode_word(PAIR($1, I, J), of_group)
+    encode_word(PAIR($1, I, J), of_octet)
 |>)dnl
   }
 |>)dnl
@@ -294,7 +294,7 @@ macro(<|measure_rotated_pair|>, 2, <|
 {
   .reg .b32 even, odd;
   measure_rotated(even, $2)
-m4_if($2 == GROUPS - 1, <|dnl
+m4_if($2 == BATCH_OCTETS - 1, <|dnl
   prmt.b32 $1, even, even, 0x7632;
 |>, <|dnl
   measure_rotated(odd, eval($2 + 1))
@@ -310,7 +310,7 @@ macro(<|encode_rotated_blocks|>, 0, <|
   .reg .pred counts;
   .reg .b32 pair0, pair1, amax, inverse;
   measure_rotated_pair(pair0, 0)
-m4_if(GROUPS > 2, <|dnl
+m4_if(BATCH_OCTETS > 2, <|dnl
   measure_rotated_pair(pair1, 2)
 |>)dnl
   amax_of_blocks
@@ -318,12 +318,12 @@ m4_if(GROUPS > 2, <|dnl
   sub.u32 inverse, 254, scale<||>LAST_PASS;
   shl.b32 inverse, inverse, 23;
   selp.b32 inverse, inverse, 0, counts;  // makes a NaN of an infinity, too
-m4_for(<|I|>, 0, GROUPS - 1, <|
+m4_for(<|I|>, 0, BATCH_OCTETS - 1, <|
   {
-    .reg .b32 of_group, code0, code1;
-    of_owner(of_group, I, inverse)
+    .reg .b32 of_octet, code0, code1;
+    of_owner(of_octet, I, inverse)
 m4_for(<|J|>, 0, 7, <|
-    mul.rn.f32 V(I, J), V(I, J), of_group;
+    mul.rn.f32 V(I, J), V(I, J), of_octet;
 |>)dnl
     e4m3x4(code0, V(I, 0), V(I, 1), V(I, 2), V(I, 3))
     e4m3x4(code1, V(I, 4), V(I, 5), V(I, 6), V(I, 7))
@@ -355,10 +355,20 @@ macro(<|fold_block|>, 1, <|
   sub.u32 applied, top, FOLD_TOP;  // FOLD_TOP
   selp.b32 applied, applied, scale$1, folds;
   @!folds mov.b32 unfolded, 1;
-m4_if(GROUPS < 4, <|dnl
+m4_if($1 == 0, <|dnl
+  {
+    .reg .pred first;  // one warp stores that of the token
+    .reg .b32 at, factor;
+    setp.eq.u32 first, warp, 0;
+    mad.lo.u32 at, own, 4, smem;
+    shl.b32 factor, applied, 23;
+    @first st.shared.b32 [at+S_X_FACTORS], factor;  // S_X_FACTORS
+  }
+|>)dnl
+m4_if(BATCH_OCTETS < 4, <|dnl
   {
     .reg .pred owns;
-    setp.lt.u32 owns, part, GROUPS;  // GROUPS
+    setp.lt.u32 owns, part, BATCH_OCTETS;  // BATCH_OCTETS
     @owns st.shared.b8 [own_scale+eval(S_X_SCALES + $1 * WARPS)], applied;  // S_X_SCALES
   }
 |>, <|dnl
@@ -375,8 +385,8 @@ macro(<|store_chunk|>, 2, <|
 m4_for(<|J|>, 0, 3, <|
   mul.rn.f16x2 PAIR($1, $2, J), PAIR($1, $2, J), factor;
 |>)dnl
-  st.shared.v2.b32 [x_to+eval(S_X + $1 * X_PASS + $2 * X_GROUP)], {PAIR($1, $2, 0), PAIR($1, $2, 2)};  // S_X
-  st.shared.v2.b32 [x_to_next+eval(S_X + $1 * X_PASS + $2 * X_GROUP)], {PAIR($1, $2, 1), PAIR($1, $2, 3)};
+  st.shared.v2.b32 [x_to+eval(S_X + $1 * X_PASS + $2 * X_OCTET)], {PAIR($1, $2, 0), PAIR($1, $2, 2)};  // S_X
+  st.shared.v2.b32 [x_to_next+eval(S_X + $1 * X_PASS + $2 * X_OCTET)], {PAIR($1, $2, 1), PAIR($1, $2, 3)};
 }|>)
 
 divert(0)dnl

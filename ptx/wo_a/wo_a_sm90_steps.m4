@@ -38,7 +38,8 @@ constant(<|ROTARY_CHUNK|>, (HEAD_DIM - ROPE_DIM) / CHUNK_ELEMENTS)
 // Default place of the trigger, after the wait: the fastest on an H200 (TUNING.md).
 constant(<|TRIGGER|>, 2)
 // Two CTAs fit on an SM with 64 registers a thread; three, where shared memory allows, with 40.
-constant(<|MAX_REGISTERS|>, m4_if(TILE == 2, 64, 40))
+// One head a group needs 41.
+constant(<|MAX_REGISTERS|>, m4_if(TILE == 2 || HEADS == 1, 64, 40))
 
 // Activations, f16, as B operands.  Each block keeps its order of K from ldmatrix, which gives
 // lane 4g + q bytes 4q..4q+3 and 16+4q..16+4q+3 of the weights: of the two steps of 16 that
@@ -57,8 +58,7 @@ m4_assert(INBOX_TOTAL <= PART_STAGES * W_STAGE, <|the inbox does not fit in the 
 constant(<|RANK_A_COLUMN|>, HEADS == MMA_N && !SPREAD)
 
 // Named barriers; 0 is that of all threads, 1 + w that of the two warps of 16 weight rows.
-constant(<|BARRIER_SUMS|>, ROW_WARPS + 1)
-constant(<|BARRIER_USED_UP|>, ROW_WARPS + 2)
+constant(<|BARRIER_USED_UP|>, ROW_WARPS + 1)
 
 // Summing: by the warps of the second half of K, one thread a weight row and half of the
 // slots, while those of the first send.

@@ -4,6 +4,7 @@ include(<|tma.m4|>)dnl
 include(<|pdl.m4|>)dnl
 include(<|cluster.m4|>)dnl
 include(<|quantize.m4|>)dnl
+define(<|WEIGHT_ROWS|>, m4_if(BW_TILES > 1, 64, 128))dnl  of more than 32 tokens the sums of 64 rows fill registers
 include(<|wo_a_common.m4|>)dnl
 include(<|wo_a_sm90_common.m4|>)dnl
 include(<|wo_a_sm90_stream_sizes.m4|>)dnl
@@ -22,9 +23,9 @@ divert(1)dnl
 //
 wo_a_prototype
 //
-remark(<|Launch: grid (|>HEADS<| * C, |>GRID_Y<|, 1), block (|>THREADS<|, 1, 1), cluster (|>HEADS<|, 1, 1); C of N/128 at most.|>)
-// CTA (c, y): rank c % heads = the head of its group.  A cluster has N/128 / C neighbouring n tiles,
-// the first (N/128) % C of C one more.
+remark(<|Launch: grid (|>HEADS<| * C, |>GRID_Y<|, 1), block (|>THREADS<|, 1, 1), cluster (|>HEADS<|, 1, 1); C of N/|>TILE_N<| at most.|>)
+remark(<|CTA (c, y): rank c % heads = the head of its group.  N/|>TILE_N<| n tiles are divided among C clusters,|>)
+// neighbouring ones to each, the first ones one more if they do not come out even.
 m4_if(GRID_Y > 1, <|dnl
 remark(<|Cluster v = y * C + c / heads: those of number v / |>GRID_Y<|, of the |>TOKENS<| tokens from v % |>GRID_Y<| * |>TOKENS<| on.|>)
 |>, <|dnl
@@ -34,19 +35,19 @@ remark(<|Cluster v = y * C + c / heads: those of number v / |>GRID_Y<|, of the |
 //
 // Warps, by role:
 m4_if(TEAMS == 2, <|dnl
-//   0..7, 8..15   teams 0 and 1: quantize x; multiply the n tiles in turn, send the sums to their
-//                 owners
-//   16..19        writers: add what all heads sent of an n tile, quantize, store
-//   20, 21        couriers of the teams: request weights, work out what to fold into them
+remark(<|  0 .. |>eval(WARPS - 1)<|   teams 0 and 1, |>TEAM_WARPS<| each: quantize x; multiply the n tiles in turn, send the|>)
+//            sums to their owners
+remark(<|  |>WARPS<| .. |>eval(FIRST_COURIER - 1)<|  writers: add what all heads sent of an n tile, quantize, store|>)
+remark(<|  |>FIRST_COURIER<|, |>eval(FIRST_COURIER + 1)<|   couriers of the teams: request weights, work out what to fold into them|>)
 m4_if(HEADS > 1, <|dnl
-//   22            herald: tells the senders that an inbox is read
+remark(<|  |>FIRST_HERALD<|, |>eval(FIRST_HERALD + 1)<|   heralds of the teams: tell the senders that an inbox is read|>)
 |>)dnl
 |>, <|dnl
-//   0..7          the team: quantizes x; multiplies n tile by n tile, sends the sums to their
-//                 owners; adds what all heads sent, quantizes, stores
-//   8             its courier: requests weights, works out what to fold into them
+//   0 .. 7   the team: quantizes x; multiplies n tile by n tile, sends the sums to their owners;
+//            adds what all heads sent, quantizes, stores
+//   8        its courier: requests weights, works out what to fold into them
 m4_if(HEADS > 1, <|dnl
-//   9             herald: tells the senders that the inbox is read
+//   9        its herald: tells the senders that the inbox is read
 |>)dnl
 |>)dnl
 //
@@ -55,19 +56,18 @@ wo_a_fullness
 // Shared memory, dynamic, the start 1024-byte aligned:
 //   offset   bytes  field
 shared_field(<|S_W|>, STAGES * W_STAGE, 1024, <|weights: stage, row, 128 bytes of K; 128B swizzle|>)
-shared_field(<|S_INBOX|>, HEADS * INBOX_SENDER, 128, <|partial sums: sender, class slot, weight row, group|>)
+shared_field(<|S_INBOX|>, INBOXES * TEAM_INBOX, 128, <|partial sums: inbox, sender, class slot, vector, weight row|>)
 shared_field(<|S_W_SCALES|>, STAGES * SCALE_STAGE, 128, <|scale words: stage, row|>)
 shared_field(<|S_W_FIELDS|>, STAGES * SCALE_STAGE, 128, <|exponent fields to fold in: stage, row|>)
-shared_field(<|S_W_TOPS|>, TILE_N * 4, 128, <|f32 to apply to the sums: row|>)
-shared_field(<|S_W_LONG|>, 4, 4, <|1: scales of some row cannot be folded|>)
+shared_field(<|S_W_TOPS|>, TILE_N * 4, 128, <|f32 to apply to the sums, negative if some row cannot be folded: row|>)
 shared_field(<|S_LOADED|>, STAGES * 8, 8, <|mbarrier a stage: weights are in|>)
 shared_field(<|S_EMPTY|>, STAGES * 8, 8, <|mbarrier a stage: weights are used up|>)
 shared_field(<|S_SCALES_LOADED|>, 8, 8, <|mbarrier: scale words are in|>)
 shared_field(<|S_INSPECTED|>, 8, 8, <|mbarrier: fields, tops and whether they count are in|>)
-shared_field(<|S_REDUCED|>, 8, 8, <|mbarrier: the inbox is full|>)
-shared_field(<|S_READ|>, 8, 8, <|mbarrier: our inbox is read|>)
+shared_field(<|S_REDUCED|>, INBOXES * 8, 8, <|mbarrier: the inbox is full|>)
+shared_field(<|S_READ|>, INBOXES * 8, 8, <|mbarrier: our inbox is read|>)
 m4_if(HEADS > 1, <|dnl
-shared_field(<|S_FREE|>, 8, 8, <|mbarrier: all inboxes we send to are read|>)
+shared_field(<|S_FREE|>, INBOXES * 8, 8, <|mbarrier: all inboxes we send to are read|>)
 |>)dnl
 constant(<|TEAM_BYTES|>, (SHARED_BYTES + 1023) / 1024 * 1024)dnl
 define(<|SHARED_BYTES|>, eval(TEAMS * TEAM_BYTES))dnl
@@ -76,6 +76,7 @@ remark(<|  All of the above is team 0's; team 1 has the same again, |>TEAM_BYTES
 |>)dnl
 shared_field(<|S_X|>, X_ATOMS * X_ATOM, 1024, <|activations: 64 of K, token; 128B swizzle|>)
 shared_field(<|S_X_SCALES|>, COLUMNS * BLOCKS, 16, <|scales to apply: token, block|>)
+shared_field(<|S_X_FACTORS|>, COLUMNS * 4, 16, <|f32 to apply to the sums of a token that was folded|>)
 shared_field(<|S_RANGE|>, COLUMNS * 8, 8, <|largest and least scale of a token|>)
 divert(0)dnl
 m4_assert(SHARED_BYTES <= MOST_SHARED_BYTES, <|more shared memory than a CTA can have|>)dnl
@@ -83,23 +84,33 @@ fact(<|shared_dynamic|>, SHARED_BYTES)
 undivert(1)dnl
 //
 // Barriers.  Each team has its own mbarriers.  Each completes one phase per n tile of the team,
+m4_if(INBOXES > 1, <|dnl
+// those of an inbox (S_REDUCED, S_READ, S_FREE) per n tile that has it,
+|>)dnl
 // except where nobody waits: S_FREE after the last n tile; S_REDUCED and S_READ of a rank without
 // tokens.
 m4_if(HEADS == 1, <|dnl
 //   bar 0            all threads: the mbarriers are set up
 |>)dnl
 //   bar 1            the teams: the ranges are clear, the activations of the group before used up;
+m4_if(BATCHES > 1, <|dnl
+//                    the ranges of a batch of tokens are complete; the activations are in
+|>, <|dnl
 //                    the ranges of all tokens are complete; the activations are in
+|>)dnl
 //   S_LOADED         1 arrival with the bytes of the weight box
-remark(<|  S_EMPTY          |>TEAM_WARPS<| arrivals, one a warp of the team|>)
+remark(<|  S_EMPTY          |>TEAM_WARPS<| arrivals, one a warp of the team|>m4_if(TEAMS > 1, <|<|; the courier waits, of stage |>TURN_STAGE<| the|>|>))
+m4_if(TEAMS > 1, <|dnl
+//                    other team, too: they multiply in turn
+|>)dnl
 //   S_SCALES_LOADED  1 arrival with the bytes of the scale box
 //   S_INSPECTED      1 arrival, of the courier
 m4_if(HEADS > 1, <|dnl
 //   S_REDUCED        1 arrival with the bytes of all partial sums we own
 |>, <|dnl
-remark(<|  S_REDUCED        |>TEAM_WARPS<| arrivals, one a warp of the team|>)
+remark(<|  S_REDUCED        |>eval(TEAM_WARPS * 32)<| arrivals, one a thread of the team|>)
 |>)dnl
-remark(<|  S_READ           |>READER_WARPS<| arrivals, one a |>m4_if(TEAMS > 1, <|writer|>, <|warp of the team|>)<||>)
+remark(<|  S_READ           |>eval(READER_WARPS * m4_if(HEADS > 1, 1, 32))<| arrivals, one a |>m4_if(HEADS == 1, <|thread that reads|>, TEAMS > 1, <|writer|>, <|warp of the team|>)<||>)
 m4_if(HEADS > 1, <|dnl
 remark(<|  S_FREE           |>OWNERS<| arrivals, one a rank that owns tokens|>)
 |>)dnl
@@ -112,11 +123,16 @@ m4_if(HEADS > 1, <|dnl
 //   tid, lane, warp   thread in the CTA, in the warp; warp in the CTA
 //   team_warp         warp in the team
 //   rank              CTA in the cluster = head in the group
-//   n_tile, tiles     our team's n tile (of 128 outputs), now or next; how many n tiles of the
+remark(<|  n_tile, tiles     our team's n tile (of |>TILE_N<| outputs), now or next; how many n tiles of the|>)
 //                     cluster are left from it on (none if that is not above 0)
-//   first_row         first token of our tile, in the call
+//   first_row         first token of the CTA, in the call
 //   courier, herald, leader   predicates: of which warp; the one thread of a courier that copies
+m4_if(INBOXES == 2, <|dnl
+//   parity            of the phase of this n tile, and the number of its inbox
+//   lap, lapped       parity of the mbarriers of that inbox; predicate: it was used before
+|>, <|dnl
 //   parity            of the phase of this n tile
+|>)dnl
 //   sent_before       predicate: our team had an n tile before
 //   quantized_before  predicate: x of a group was quantized before
 //   group, group_end  the group whose x is quantized; its last n tile + 1
@@ -139,8 +155,8 @@ wo_a_entry
   and.b32 lane, tid, 31;
   shr.u32 warp, tid, 5;
   setp.ge.u32 courier, warp, FIRST_COURIER;  // FIRST_COURIER
-  setp.eq.u32 herald, warp, HERALD;  // HERALD
-  setp.ne.and.u32 courier, warp, HERALD, courier;  // HERALD
+  setp.ge.u32 herald, warp, FIRST_HERALD;  // FIRST_HERALD
+  setp.lt.and.u32 courier, warp, FIRST_HERALD, courier;  // FIRST_HERALD
   {
     .reg .b32 cta;
     mov.u32 cta, %ctaid.x;
@@ -177,8 +193,11 @@ m4_if(TEAMS > 1, <|dnl
     .reg .b32 number;
     shr.u32 number, warp, m4_log2(TEAM_WARPS);  // warp / TEAM_WARPS
     @courier sub.u32 number, warp, FIRST_COURIER;  // FIRST_COURIER
-    setp.eq.u32 serves_all, number, TEAMS;  // TEAMS
-    @serves_all mov.u32 number, 0;  // writers and the herald begin with team 0's
+m4_if(HEADS > 1, <|dnl
+    @herald sub.u32 number, warp, FIRST_HERALD;  // FIRST_HERALD
+|>)dnl
+    setp.ge.u32 serves_all, number, TEAMS;  // TEAMS
+    @serves_all mov.u32 number, 0;  // writers begin with team 0's
     mad.lo.u32 team, number, TEAM_BYTES, smem;  // TEAM_BYTES
     add.u32 n_tile, n_tile, number;  // our team's first
     sub.u32 tiles, tiles, number;
@@ -198,10 +217,12 @@ m4_for(<|STAGE|>, 0, STAGES - 1, <|
   mbarrier_create(EMPTY(STAGE), TEAM_WARPS)
 |>)dnl
   mbarrier_create(AT(S_INSPECTED), 1)
-  mbarrier_create(AT(S_REDUCED), m4_if(HEADS > 1, 1, TEAM_WARPS))
-  mbarrier_create(AT(S_READ), READER_WARPS)
+m4_for(<|BOX|>, 0, INBOXES - 1, <|
+  mbarrier_create(AT(S_REDUCED + 8 * BOX), m4_if(HEADS > 1, 1, eval(TEAM_WARPS * 32)))
+  mbarrier_create(AT(S_READ + 8 * BOX), eval(READER_WARPS * m4_if(HEADS > 1, 1, 32)))
 m4_if(HEADS > 1, <|dnl
-  mbarrier_create(AT(S_FREE), OWNERS)
+  mbarrier_create(AT(S_FREE + 8 * BOX), OWNERS)
+|>)dnl
 |>)dnl
   mbarrier_create_fence
   {
@@ -212,7 +233,15 @@ m4_if(HEADS > 1, <|dnl
   request_weights
   request_scales_of_tile
 m4_if(HEADS > 1, <|dnl
-  expect_classes
+  expect_classes(AT(S_REDUCED))
+m4_if(INBOXES == 2, <|dnl
+  {
+    .reg .pred only_one;
+    setp.le.s32 only_one, tiles, TEAMS;  // TEAMS
+    @only_one bra requested;
+  }
+  expect_classes(AT(S_REDUCED + 8))
+|>)dnl
 |>)dnl
   only_end_apart
 
@@ -227,6 +256,12 @@ m4_if(HEADS > 1, <|dnl
   setp.ne.u32 sent_before, lane, lane;  // no
   setp.ne.u32 quantized_before, lane, lane;
   mov.u32 parity, 0;
+m4_if(INBOXES == 2, <|dnl
+  .reg .pred lapped;
+  .reg .b32 lap;
+  setp.ne.u32 lapped, lane, lane;
+  mov.u32 lap, 0;
+|>)dnl
   setp.ge.u32 serves, warp, WARPS;  // WARPS
   @serves bra.uni servers;
   and.b32 team_warp, warp, eval(TEAM_WARPS - 1);
@@ -235,7 +270,7 @@ m4_if(HEADS > 1, <|dnl
   // Repeated for each group: a cluster's n tiles may span several.
 next_group:
   // ---- which thread holds what ----------------------------------------------------------
-  // A lane of warp w: elements 8l .. 8l + 7 of its blocks, of token p of each group of 8.  Of the
+  // A lane of warp w: elements 8l .. 8l + 7 of its blocks, of token p of each octet.  Of the
   // lane number bits 1..0 are l; bits 2, 4, 3 are bits 0, 1, 2 of p: half a warp stores at once,
   // and the swizzle gives its tokens different banks then.
   .reg .pred rotary, upper_part;
@@ -252,9 +287,16 @@ next_group:
   setp.ge.u32 upper_part, part, 2;
   and.b32 half_shift, lane, 1;
   shl.b32 half_shift, half_shift, 4;
-  add.u32 x_row, first_row, place;  // in the call, of the first group
+  add.u32 x_row, first_row, place;  // in the call, of the first octet
   ld.param.u32 last_row, [tokens];
   sub.u32 last_row, last_row, 1;  // rows past the end repeat it
+m4_if(GRID_Y > 1, <|dnl
+  {
+    .reg .b32 last_of_ours;  // what pads our octets must not be tokens of others
+    add.u32 last_of_ours, first_row, eval(TOKENS - 1);
+    min.u32 last_row, last_row, last_of_ours;
+  }
+|>)dnl
   setp.ge.u32 rotary, warp, FIRST_ROTARY_WARP;  // FIRST_ROTARY_WARP
 
   .reg .b64 x_from, x_stride, position_from, rope_from;
@@ -296,14 +338,16 @@ next_group:
     own_places
   }
 
-  .reg .b32 position;
-  .reg .b32 c<eval(4 * GROUPS * PASSES)>;  // the chunks, two elements a register
+  .reg .b32 position, unfolded;
+  .reg .b32 c<eval(4 * BATCH_OCTETS * PASSES)>;  // the chunks, two elements a register
+  mov.b32 unfolded, 0;  // 1: a token that cannot be folded
+  mov.b32 position, 0;  // only rotary warps load it
   pdl_wait  // x, positions, rope and the outputs belong to earlier kernels until here
   warps_begin(position_requested, rotary)
-  load_position
+  load_position(position)
   warps_end
-m4_for(<|I|>, 0, GROUPS - 1, <|
-  load_chunks(I)
+m4_for(<|I|>, 0, BATCH_OCTETS - 1, <|
+  load_chunks(c, I)
 |>)dnl
   pdl_trigger_if(trigger_after_wait)
 m4_if(HEADS > 1, <|dnl
@@ -313,6 +357,22 @@ mbarriers_ready:
 |>)dnl
   bar.sync BARRIER_TEAMS, eval(WARPS * 32);  // the ranges are clear, the activations of the group before used up
 
+m4_if(BATCHES > 1, <|dnl
+  // Repeated for each batch.  The next one's chunks are requested before this one is encoded;
+  // behind the last one they are not used.
+  .reg .pred more;
+  .reg .b32 batches;  // left
+  .reg .b32 next<eval(4 * BATCH_OCTETS * PASSES)>;
+  mov.u32 batches, BATCHES;  // BATCHES
+next_batch:
+  sub.u32 batches, batches, 1;
+  setp.ne.u32 more, batches, 0;
+  add.u32 x_row, x_row, eval(8 * BATCH_OCTETS);
+m4_for(<|I|>, 0, BATCH_OCTETS - 1, <|
+  load_chunks(next, I)
+|>)dnl
+
+|>)dnl
   // ---- rotate back, quantize -----------------------------------------------------------------
   .reg .b32 scale<PASSES>;
 m4_for(<|PASS|>, 0, LAST_PASS - 1, <|
@@ -324,11 +384,11 @@ m4_for(<|PASS|>, 0, LAST_PASS - 1, <|
 
 encode_rotary:
   {
-    .reg .f32 cosine<eval(4 * GROUPS)>, sine<eval(4 * GROUPS)>, v<eval(8 * GROUPS)>;
-m4_for(<|I|>, 0, GROUPS - 1, <|
+    .reg .f32 cosine<eval(4 * BATCH_OCTETS)>, sine<eval(4 * BATCH_OCTETS)>, v<eval(8 * BATCH_OCTETS)>;
+m4_for(<|I|>, 0, BATCH_OCTETS - 1, <|
     load_rope(I)
 |>)dnl
-m4_for(<|I|>, 0, GROUPS - 1, <|
+m4_for(<|I|>, 0, BATCH_OCTETS - 1, <|
     widen_chunk(I)
     rotate_chunk(I)
 |>)dnl
@@ -336,31 +396,45 @@ m4_for(<|I|>, 0, GROUPS - 1, <|
   }
 
 encoded:
-  bar.sync BARRIER_TEAMS, eval(WARPS * 32);  // the ranges of all tokens are complete
+  bar.sync BARRIER_TEAMS, eval(WARPS * 32);  // the ranges of these tokens are complete
   // ---- fold, store as the tensor core wants it ---------------------------------------------
-  .reg .b32 unfolded;  // 1: a token that cannot be folded
-  mov.b32 unfolded, 0;
   {
     .reg .b32 top, bottom, fold<PASSES>;
     ld.shared.v2.b32 {top, bottom}, [own_range+S_RANGE];  // S_RANGE
 m4_for(<|PASS|>, 0, LAST_PASS, <|
     fold_block(PASS)
-m4_for(<|I|>, 0, GROUPS - 1, <|
+m4_for(<|I|>, 0, BATCH_OCTETS - 1, <|
     store_chunk(PASS, I)
 |>)dnl
 |>)dnl
   }
+m4_if(BATCHES > 1, <|dnl
+  @!more bra.uni quantized;
+  add.u32 own_range, own_range, eval(8 * BATCH_OCTETS * 8);
+  add.u32 own_scale, own_scale, eval(8 * BATCH_OCTETS * BLOCKS);
+  add.u32 x_to, x_to, eval(BATCH_OCTETS * X_OCTET);
+  add.u32 x_to_next, x_to_next, eval(BATCH_OCTETS * X_OCTET);
+  add.u32 own, own, eval(8 * BATCH_OCTETS);
+m4_for(<|J|>, 0, 4 * BATCH_OCTETS * PASSES - 1, <|
+  mov.b32 c<||>J, next<||>J;
+|>)dnl
+  warps_begin(next_position_requested, rotary)
+  load_position(position)
+  warps_end
+  bra.uni next_batch;
+
+quantized:
+|>)dnl
   fence_shared_to_async
   .reg .pred long_tokens;
   setp.ne.u32 long_tokens, unfolded, 0;
   bar.red.or.pred long_tokens, BARRIER_TEAMS, eval(WARPS * 32), long_tokens;  // the activations are in
 
   // ---- the product: a warp has 16 weight rows, all tokens, all of K ----------------------
-  .reg .f32 acc<eval(4 * GROUPS)>;
+  .reg .f32 acc<eval(4 * OCTETS)>;
   .reg .b32 a<eval(8 * BUFFERS)>;  // A operands; those of the stage before may be in flight
-  .reg .b32 in_four, row, w_from, x_start, inbox;
+  .reg .b32 in_four, w_from, x_start;
   and.b32 in_four, lane, 3;  // lane 4g + q: q
-  row_of_lane(row)
   .reg .b32 fields_a<STAGES>, fields_b<STAGES>, apply_a, apply_b;  // of weight rows g and g + 8
   .reg .pred lane0;
   setp.eq.u32 lane0, lane, 0;
@@ -379,8 +453,6 @@ m4_for(<|I|>, 0, GROUPS - 1, <|
   add.u32 x_start, smem, S_X;  // S_X
   // A descriptor has 14 bits, of 16 bytes each; above them a shared::cta address has the rank.
   bfe.u32 x_start, x_start, 4, 14;
-  mad.lo.u32 inbox, rank, INBOX_SENDER, team;  // INBOX_SENDER
-  mad.lo.u32 inbox, row, eval(VECTOR * 4), inbox;
 
 next_tile:
   {
@@ -391,72 +463,73 @@ next_tile:
   }
   {
     .reg .pred takes_long;
-    .reg .b32 at, long_rows;
+    .reg .b32 row, at;
+    row_of_lane(row)
     mad.lo.u32 at, row, 4, team;
     mbarrier_wait(AT(S_INSPECTED), parity)
-    ld.shared.b32 long_rows, [AT(S_W_LONG)];  // S_W_LONG
     load_row_words(fields_a, at, S_W_FIELDS)
     load_row_words(fields_b, at, S_W_FIELDS + 8 * 4)  // 8 rows on, a word each
     ld.shared.b32 apply_a, [at+S_W_TOPS];  // S_W_TOPS
     ld.shared.b32 apply_b, [at+eval(S_W_TOPS + 8 * 4)];
-    setp.ne.or.u32 takes_long, long_rows, 0, long_tokens;
+    setp.lt.or.s32 takes_long, apply_a, 0, long_tokens;
+m4_if(TEAMS == 2, <|dnl
+    take_turn
+|>)dnl
     @takes_long bra.uni long_way;
   }
 
-m4_for(<|STAGE|>, 0, STAGES - 1, <|
-  remark(<|stage |>STAGE)
   {
-    mbarrier_wait(LOADED(STAGE), parity)
-    .reg .b32 w<eval(4 * STAGE_BLOCKS)>;
-m4_for(<|STEP|>, 0, STAGE_BLOCKS - 1, <|
-m4_if(STEP % LOAD_BLOCKS == 0, <|dnl
-m4_for(<|AHEAD|>, STEP, STEP + LOAD_BLOCKS - 1, <|
-    {
-      .reg .b32 at;
-      xor.b32 at, w_from, eval(AHEAD * BLOCK);
-      load_block(eval(4 * AHEAD), at, S_W + STAGE * W_STAGE)
-    }
+    .reg .b32 w<eval(4 * LOAD_BLOCKS)>;  // weights of the next blocks, on their way
+m4_for(<|STEP|>, 0, LOAD_BLOCKS - 1, <|
+    load_weights(STEP)
 |>)dnl
-|>)dnl
-    fold_and_multiply(STAGE, STEP)
+m4_for(<|STEP|>, 0, BLOCKS - 1, <|
+    remark(<|block |>STEP)
+    fold_and_multiply(STEP)
 |>)dnl
   }
-  release_stage(EMPTY(STAGE))
-|>)dnl
   trigger_after_last_tile
   // The two scales that were left out; those of the tokens while the last products run.
   {
-    .reg .b32 at, token<eval(2 * GROUPS)>;
-    mad.lo.u32 at, in_four, eval(2 * BLOCKS), smem;
-m4_for(<|GROUP|>, 0, GROUPS - 1, <|
-m4_for(<|ODD|>, 0, 1, <|
-    ld.shared.u8 token<||>eval(2 * GROUP + ODD), [at+eval(S_X_SCALES + (8 * GROUP + ODD) * BLOCKS)];  // S_X_SCALES
-    shl.b32 token<||>eval(2 * GROUP + ODD), token<||>eval(2 * GROUP + ODD), 23;
-|>)dnl
+    .reg .b32 at, token<eval(2 * OCTETS)>;
+    mad.lo.u32 at, in_four, 8, smem;  // of two tokens, 4 bytes each
+m4_for(<|OCTET|>, 0, OCTETS - 1, <|
+    ld.shared.v2.b32 {token<||>eval(2 * OCTET), token<||>eval(2 * OCTET + 1)}, [at+eval(S_X_FACTORS + OCTET * 8 * 4)];  // S_X_FACTORS
 |>)dnl
     wgmma.wait_group.sync.aligned 0;
-m4_for(<|GROUP|>, 0, GROUPS - 1, <|
+m4_for(<|OCTET|>, 0, OCTETS - 1, <|
 m4_for(<|J|>, 0, 3, <|
-    mul.rn.f32 ACC(GROUP, J), ACC(GROUP, J), token<||>eval(2 * GROUP + J % 2);
-    mul.rn.f32 ACC(GROUP, J), ACC(GROUP, J), m4_if(J / 2, apply_b, apply_a);
+    mul.rn.f32 ACC(OCTET, J), ACC(OCTET, J), token<||>eval(2 * OCTET + J % 2);
+    mul.rn.f32 ACC(OCTET, J), ACC(OCTET, J), m4_if(J / 2, apply_b, apply_a);
 |>)dnl
 |>)dnl
   }
 
 multiplied:
   // ---- every token to its owner ----------------------------------------------------------
-  @!sent_before bra.uni inboxes_free;
+  @!m4_if(INBOXES == 2, <|lapped|>, <|sent_before|>) bra.uni inboxes_free;
   {
-    .reg .b32 before;
-    xor.b32 before, parity, 1;
-    m4_if(HEADS > 1, <|mbarrier_wait_cluster(AT(S_FREE), before)|>, <|mbarrier_wait(AT(S_READ), before)|>)
+    .reg .b32 bars, before;
+    inbox_barriers(bars)
+    xor.b32 before, LAP, 1;
+    m4_if(HEADS > 1, <|mbarrier_wait_cluster(bars+S_FREE, before)|>, <|mbarrier_wait(bars+S_READ, before)|>)
   }
 inboxes_free:
-  send_class(0)
-  send_class(1)
-m4_if(HEADS == 1, <|dnl
-  release_stage(AT(S_REDUCED))
+  {
+    .reg .b32 row, bars, inbox;
+    inbox_barriers(bars)
+    row_of_lane(row)
+    mad.lo.u32 inbox, rank, INBOX_SENDER, team;  // INBOX_SENDER
+    mad.lo.u32 inbox, row, eval(VECTOR * 4), inbox;
+m4_if(INBOXES == 2, <|dnl
+    mad.lo.u32 inbox, parity, TEAM_INBOX, inbox;  // TEAM_INBOX
 |>)dnl
+    send_class(0)
+    send_class(1)
+m4_if(HEADS == 1, <|dnl
+    mbarrier_arrive(bars+S_REDUCED)
+|>)dnl
+  }
 m4_if(TEAMS == 1, <|dnl
 
   // ---- sum in the order of heads, round to bf16, quantize, store -------------------------------
@@ -487,7 +560,9 @@ m4_if(HEADS > 1, <|dnl
 |>)dnl
   @courier bra.uni couriers;
 m4_if(TEAMS > 1, <|dnl
+m4_if(HEADS > 1, <|dnl
   @herald bra.uni heralds;
+|>)dnl
 
   // ---- writers: what all heads say of an n tile, summed in the order of heads, out --------------
 m4_assert(OWNERS == HEADS, <|writers of a rank without tokens|>)dnl
@@ -503,9 +578,9 @@ next_outputs:
   bra.uni next_outputs;
 |>)dnl
 
-  // ---- the herald: senders may fill our inbox again -------------------------------------------
-heralds:
 m4_if(HEADS > 1, <|dnl
+  // ---- heralds: senders may fill an inbox of their team again ---------------------------------
+heralds:
 m4_if(OWNERS < HEADS, <|dnl
   {
     .reg .pred idle;
@@ -515,13 +590,15 @@ m4_if(OWNERS < HEADS, <|dnl
 |>)dnl
 next_inbox:
   {
-    .reg .pred last;  // of its team: its senders have nothing more
-    setp.le.s32 last, tiles, TEAMS;  // TEAMS
+    .reg .pred last;  // its senders have nothing more for this inbox
+    setp.le.s32 last, tiles, eval(INBOXES * TEAMS);
     @last exit;
   }
-  mbarrier_wait(AT(S_READ), parity)
+  .reg .b32 bars;
+  inbox_barriers(bars)
+  mbarrier_wait(bars+S_READ, LAP)
   only_begin(expected, elected)
-  expect_classes
+  expect_classes(bars+S_REDUCED)
   only_end_apart
   // A peer that another lane frees may have sent before one lane expects the bytes: the count of
   // bytes goes below zero then, and the phase still waits for that lane's arrival.
@@ -530,15 +607,13 @@ next_inbox:
     .reg .b32 to;
     setp.lt.u32 peer, lane, HEADS;  // HEADS
     only_begin(freed, peer)
-    add.u32 to, team, S_FREE;  // S_FREE
+    add.u32 to, bars, S_FREE;  // S_FREE
     peer_address(to, to, lane)
     mbarrier.arrive.release.cluster.shared::cluster.b64 _, [to];
     only_end  // all lanes stay within a phase of each other
   }
-  other_team_follows
+  following_tile
   bra.uni next_inbox;
-|>, <|dnl
-  exit;
 |>)dnl
 
   // ---- couriers: a team's copies, and what to fold into its weights ----------------------------
@@ -578,9 +653,9 @@ long_way:
     setp.eq.u32 nan_b, top_b, UE8M0_NAN;  // UE8M0_NAN
     selp.f32 start_a, F32_NAN, F32_ZERO, nan_a;
     selp.f32 start_b, F32_NAN, F32_ZERO, nan_b;
-m4_for(<|GROUP|>, 0, GROUPS - 1, <|
+m4_for(<|OCTET|>, 0, OCTETS - 1, <|
 m4_for(<|J|>, 0, 3, <|
-    mov.f32 ACC(GROUP, J), m4_if(J / 2, start_b, start_a);
+    mov.f32 ACC(OCTET, J), m4_if(J / 2, start_b, start_a);
 |>)dnl
 |>)dnl
     mov.u32 number, 0;  // of the block
@@ -611,27 +686,9 @@ m4_for(<|STAGE|>, 0, STAGES - 1, <|
 |>)dnl
     mad.lo.u32 x_scales, in_four, eval(2 * BLOCKS), smem;
     add.u32 x_scales, x_scales, number;
-    {
-      .reg .f32 d<eval(4 * GROUPS)>;
-      .reg .b32 low;
-      mov.u32 low, x_low;
-      wgmma.fence.sync.aligned;
-      wgmma_f16(d, a, 0, GROUPS, low, 0)
-      add.u32 low, low, 2;  // 32 bytes
-      wgmma_f16(d, a, 4, GROUPS, low, 1)
-      wgmma.commit_group.sync.aligned;
-      wgmma.wait_group.sync.aligned 0;
-m4_for(<|GROUP|>, 0, GROUPS - 1, <|
-m4_for(<|ODD|>, 0, 1, <|
-      {
-        .reg .b32 token;
-        ld.shared.u8 token, [x_scales+eval(S_X_SCALES + (8 * GROUP + ODD) * BLOCKS)];  // S_X_SCALES
-        add_scaled_evenly(ACC(GROUP, ODD), d<||>eval(4 * GROUP + ODD), row_a, token)
-        add_scaled_evenly(ACC(GROUP, 2 + ODD), d<||>eval(4 * GROUP + 2 + ODD), row_b, token)
-      }
+m4_for(<|PART|>, 0, m4_ceil_div(OCTETS, 4) - 1, <|
+    add_block(PART * 4, m4_min(4, OCTETS - PART * 4))
 |>)dnl
-|>)dnl
-    }
     add.u32 number, number, 1;
     {
       .reg .pred stage_done;

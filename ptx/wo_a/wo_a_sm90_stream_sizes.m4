@@ -11,34 +11,42 @@ constant(<|BLOCK|>, 32)                    // elements with one scale
 constant(<|BLOCKS|>, HEAD_DIM / BLOCK)
 constant(<|STAGE_BLOCKS|>, STAGE_K / BLOCK)
 
-// A CTA takes one tile of the tokens.
-constant(<|GRID_Y|>, TILES)
-constant(<|TOKENS|>, TILE)
-constant(<|GROUPS|>, m4_ceil_div(TOKENS, 8))  // groups of 8 tokens: 8 columns of the product
-constant(<|COLUMNS|>, GROUPS * 8)
+// A CTA takes up to MOST_TILES tiles of the tokens, 96 tokens at most.  Where the 8 classes of the
+// split do not come out even among the heads, inboxes are larger and 64 are the most.
+constant(<|MOST_TILES|>, m4_if(HEADS > 4 && HEADS < 8, 2, 3))
+constant(<|GRID_Y|>, m4_ceil_div(TILES, MOST_TILES))
+constant(<|TOKENS|>, TILE * TILES / GRID_Y)
+constant(<|OCTETS|>, m4_ceil_div(TOKENS, 8))  // of tokens: an octet is 8 columns of the product
 
-// A team of 8 warps, two warpgroups, multiplies an n tile, 16 weight rows a warp, and sends the
-// sums to their owners.  All teams quantize x.  Each has a courier, a warp that requests its
-// weights and works out what to fold into them.  Of two teams the inboxes are read by warps of
-// their own, the writers; a single team does it itself.  The herald tells peers when an inbox is free:
-// a release at cluster scope waits for everything that its warp has under way, too long for others.
-constant(<|TEAMS|>, m4_if(TILE > 24, 2, 1))
-constant(<|TEAM_WARPS|>, 8)
+// They are quantized in batches of up to 4 octets, the last of which may be padded.
+constant(<|BATCHES|>, m4_ceil_div(OCTETS, 4))
+constant(<|BATCH_OCTETS|>, m4_ceil_div(OCTETS, BATCHES))
+constant(<|COLUMNS|>, BATCHES * BATCH_OCTETS * 8)
+
+// A team multiplies an n tile, 16 weight rows a warp, and sends the sums to their owners.  All
+// teams quantize x.  Each has a courier, a warp that requests its weights and works out what to
+// fold into them, and a herald, a warp that tells peers when an inbox is free: a release at
+// cluster scope waits for everything that its warp has under way, too long for others.  Of two
+// teams the inboxes are read by warps of their own, the writers; a single team does it itself.
+constant(<|WARP_ROWS|>, 16)
+constant(<|TEAMS|>, m4_if(TOKENS > 24, 2, 1))
+constant(<|TEAM_WARPS|>, TILE_N / WARP_ROWS)
 constant(<|WARPS|>, TEAMS * TEAM_WARPS)
 constant(<|WRITER_WARPS|>, m4_if(TEAMS > 1, 4, 0))
 constant(<|FIRST_COURIER|>, WARPS + WRITER_WARPS)
-constant(<|HERALD|>, FIRST_COURIER + TEAMS)
-constant(<|THREADS|>, (HERALD + (HEADS > 1)) * 32)
+constant(<|FIRST_HERALD|>, FIRST_COURIER + TEAMS)
+constant(<|THREADS|>, (FIRST_HERALD + m4_if(HEADS > 1, TEAMS, 0)) * 32)
 constant(<|READER_WARPS|>, m4_if(TEAMS > 1, WRITER_WARPS, TEAM_WARPS))
-constant(<|WARP_ROWS|>, 16)
-// A quarter of an SM has 16,384 registers: for 6 of the 23 warps of two teams 80 a thread, for 5 of
-// the 20 of two CTAs with one team 96.
-constant(<|MAX_REGISTERS|>, m4_if(TEAMS > 1, 80, 96))
+// A quarter of an SM has 16,384 registers for its warps, of one CTA with two teams or of two CTAs
+// with one; a thread gets a multiple of 8.
+constant(<|CTAS|>, m4_if(TEAMS > 1, 1, 2))
+constant(<|MAX_REGISTERS|>, 16384 / 32 / m4_ceil_div(CTAS * THREADS / 32, 4) / 8 * 8)
 constant(<|BUFFERS|>, 2)                   // blocks whose A operands are held
-constant(<|LOAD_BLOCKS|>, m4_if(GROUPS > 3, 2, 4))  // blocks whose weights are loaded ahead
+constant(<|LOAD_BLOCKS|>, m4_if(OCTETS > 3, 2, 4))  // blocks whose weights are loaded ahead
+constant(<|TURN_STAGE|>, 1)                // once a team has used it up, the other may multiply
 
-// Quantizing: warp w has block w of every token, and block w + WARPS in a second pass where one
-// team has half of the warps.  A thread has 8 elements of every group, all requested at once.
+// Quantizing: warp w has block w of every token, and block w + WARPS in a second pass where 8
+// warps do it.  A thread has 8 elements of every octet of a batch, all requested at once.
 constant(<|PASSES|>, BLOCKS / WARPS)
 constant(<|LAST_PASS|>, PASSES - 1)
 constant(<|FIRST_ROTARY_WARP|>, (HEAD_DIM - ROPE_DIM) / BLOCK - LAST_PASS * WARPS)
@@ -49,8 +57,8 @@ m4_assert(FIRST_ROTARY_WARP >= 0, <|only the last pass has rotated blocks|>)
 // of the two steps of 16 that make a block the first is elements 0..15, in the order 0, 1, 4,
 // 5, 8, 9, 12, 13, 2, 3, ..
 constant(<|X_ROW|>, 128)
-constant(<|X_GROUP|>, 8 * X_ROW)
-constant(<|X_ATOM|>, GROUPS * X_GROUP)
+constant(<|X_OCTET|>, 8 * X_ROW)
+constant(<|X_ATOM|>, BATCHES * BATCH_OCTETS * X_OCTET)
 constant(<|X_ATOMS|>, HEAD_DIM * 2 / X_ROW)
 constant(<|X_PASS|>, X_ATOMS / PASSES * X_ATOM)  // of a pass's blocks
 // Upper word of a descriptor: 1024 bytes from 8 rows to the next, 128B swizzle.
@@ -58,19 +66,28 @@ constant_text(<|DESCRIPTOR_K_MAJOR_128B|>, 0x40000040)
 
 // Split-K.  Column t % 8 of the product is class t % 8 of the tokens; a class belongs to rank
 // class % HEADS, where it has slot class / HEADS.  A thread has whole classes of its rows, one
-// word a group, and sends them as a vector.
+// word an octet, and sends them as vectors of up to 4.
 constant(<|CLASSES|>, m4_min(8, TOKENS))
 constant(<|OWNERS|>, m4_min(HEADS, CLASSES))
 constant(<|CLASS_SLOTS|>, m4_ceil_div(CLASSES, HEADS))
-constant(<|VECTOR|>, m4_power_of_2(GROUPS))  // words of one st.async
-constant(<|INBOX_CLASS|>, TILE_N * VECTOR * 4)
+constant(<|VECTOR|>, m4_min(4, m4_power_of_2(OCTETS)))  // words of one st.async
+constant(<|VECTORS|>, m4_ceil_div(OCTETS, VECTOR))
+constant(<|INBOX_VECTOR|>, TILE_N * VECTOR * 4)
+constant(<|INBOX_CLASS|>, VECTORS * INBOX_VECTOR)
 constant(<|INBOX_SENDER|>, CLASS_SLOTS * INBOX_CLASS)
+constant(<|TEAM_INBOX|>, HEADS * INBOX_SENDER)
 constant(<|CLASS_BYTES|>, HEADS * INBOX_CLASS)   // that its owner receives
+
+// Inboxes of a team.  Two, where they fit, take turns: peers send while the one before is read.
+constant(<|INBOXES|>, m4_if(TILES > 1 && TOKENS <= 64 && HEADS != 6 && HEADS != 7, 2, 1))
+// The parity of the mbarriers of an inbox: with two, that of the n tile is the inbox's number.
+define(<|LAP|>, <|m4_if(INBOXES == 2, <|lap|>, <|parity|>)|>)
 
 // Who sums: a thread has one weight row; of a vector half of the words, if there are twice as many
 // threads as rows.
-constant(<|HALVES|>, m4_if(TEAMS == 1 && VECTOR > 1, 2, 1))
+constant(<|HALVES|>, m4_if(READER_WARPS * 32 > TILE_N && VECTOR > 1, 2, 1))
 constant(<|WORDS|>, VECTOR / HALVES)
+constant(<|SLOT_WORDS|>, VECTORS * WORDS)  // of a thread, of one class slot
 
 // Named barrier of all teams, without those that serve them.
 constant(<|BARRIER_TEAMS|>, 1)

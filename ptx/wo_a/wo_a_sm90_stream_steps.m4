@@ -53,6 +53,25 @@ m4_if(GRID_Y > 1, <|dnl
 tiles_known:
   }|>)
 
+// Usage: take_turn
+// Waits until the other team, in the n tile before ours, has used up stage TURN_STAGE, so that one
+// multiplies while the other sends: left alone they do both at the same time.  Neither can get a
+// whole n tile ahead, so a parity tells the phase.
+macro(<|take_turn|>, 0, <|
+{
+  .reg .pred second;
+  .reg .b32 other, phase;
+  setp.ne.u32 second, team, smem;
+  add.u32 other, smem, TEAM_BYTES;  // TEAM_BYTES
+  @second mov.u32 other, smem;
+  xor.b32 phase, parity, 1;
+  @second mov.u32 phase, parity;
+  or.pred second, second, sent_before;
+  @!second bra.uni in_turn;
+  mbarrier_wait(other+eval(S_EMPTY + 8 * TURN_STAGE), phase)
+in_turn:
+}|>)
+
 // Usage: clear_ranges
 // The range of every token, before any block is known.  in: tid
 macro(<|clear_ranges|>, 0, <|
@@ -71,7 +90,31 @@ macro(<|following_tile|>, 0, <|
 sub.s32 tiles, tiles, TEAMS;  // TEAMS
 add.u32 n_tile, n_tile, TEAMS;  // TEAMS
 xor.b32 parity, parity, 1;
+following_lap
 setp.eq.u32 sent_before, lane, lane;|>)
+
+// Usage: following_lap
+// After a step to the next n tile: whether the first inbox has its turn again.
+// in: parity.  in/out: lap, lapped
+macro(<|following_lap|>, 0, <|
+m4_if(INBOXES == 2, <|dnl
+{
+  .reg .pred first_again;
+  setp.eq.u32 first_again, parity, 0;
+  @first_again xor.b32 lap, lap, 1;
+  or.pred lapped, lapped, first_again;
+}
+|>)dnl|>)
+
+// Usage: inbox_barriers(BARS)
+// out: BARS (u32), to which S_REDUCED, S_READ and S_FREE are to be added for the inbox of this n
+// tile.  in: team, parity
+macro(<|inbox_barriers|>, 1, <|
+m4_if(INBOXES == 2, <|dnl
+mad.lo.u32 $1, parity, 8, team;
+|>, <|dnl
+mov.u32 $1, team;
+|>)dnl|>)
 
 // Usage: other_team_follows
 // Steps to the n tile after this one, which is the other team's, for a warp that serves all teams.
@@ -82,10 +125,19 @@ macro(<|other_team_follows|>, 0, <|
   sub.u32 tiles, tiles, 1;
   add.u32 n_tile, n_tile, 1;
 m4_if(TEAMS > 1, <|dnl
-  setp.ne.u32 first, team, smem;  // the first team's is next
-  mov.u32 team, smem;
-  @!first add.u32 team, team, TEAM_BYTES;  // TEAM_BYTES
+  .reg .b32 end;
+  add.u32 team, team, TEAM_BYTES;  // TEAM_BYTES
+  add.u32 end, smem, eval(TEAMS * TEAM_BYTES);
+  setp.eq.u32 first, team, end;  // the first team's is next
+  @first mov.u32 team, smem;
+m4_if(INBOXES == 2, <|dnl
+  .reg .pred wraps;
   @first xor.b32 parity, parity, 1;
+  setp.eq.and.u32 wraps, parity, 0, first;
+  @wraps xor.b32 lap, lap, 1;
+|>, <|dnl
+  @first xor.b32 parity, parity, 1;
+|>)dnl
 |>, <|dnl
   xor.b32 parity, parity, 1;
 |>)dnl
@@ -108,10 +160,11 @@ ld.shared.b32 $1<||>STAGE, [$2+eval($3 + STAGE * SCALE_STAGE)];
 |>)dnl|>)
 
 // Usage: load_row_scales
-// out: scales_a, scales_b, of the rows of this lane.  in: row; they were inspected
+// out: scales_a, scales_b, of the rows of this lane.  in: they were inspected
 macro(<|load_row_scales|>, 0, <|
 {
-  .reg .b32 at;
+  .reg .b32 row, at;
+  row_of_lane(row)
   mad.lo.u32 at, row, 4, team;
   load_row_words(scales_a, at, S_W_SCALES)
   load_row_words(scales_b, at, S_W_SCALES + 8 * 4)  // 8 rows on, a word each
@@ -122,28 +175,32 @@ macro(<|load_row_scales|>, 0, <|
 // in: parity, leader
 macro(<|inspect_scales|>, 0, <|
 {
-  .reg .pred extreme, any_extreme;
-  .reg .b32 at, flag;
+  .reg .pred extreme;
+  .reg .b32 at, apply<eval(TILE_N / 32)>;
   setp.ne.u32 extreme, lane, lane;
   mad.lo.u32 at, lane, 4, team;
   mbarrier_wait(AT(S_SCALES_LOADED), parity)
-m4_for(<|QUARTER|>, 0, TILE_N / 32 - 1, <|
+m4_for(<|PART|>, 0, TILE_N / 32 - 1, <|
   {
-    .reg .b32 words<STAGES>, top, fold, apply;
-    load_row_words(words, at, S_W_SCALES + QUARTER * 32 * 4)
+    .reg .b32 words<STAGES>, top, fold;
+    load_row_words(words, at, S_W_SCALES + PART * 32 * 4)
     inspect_row(top, fold, extreme, words)
 m4_for(<|STAGE|>, 0, STAGES - 1, <|
     add.u32 words<||>STAGE, words<||>STAGE, fold;
     shl.b32 words<||>STAGE, words<||>STAGE, 2;  // the place of f16's exponent in its upper byte
-    st.shared.b32 [at+eval(S_W_FIELDS + STAGE * SCALE_STAGE + QUARTER * 32 * 4)], words<||>STAGE;  // S_W_FIELDS
+    st.shared.b32 [at+eval(S_W_FIELDS + STAGE * SCALE_STAGE + PART * 32 * 4)], words<||>STAGE;  // S_W_FIELDS
 |>)dnl
-    f32_of_folded_top(apply, top)
-    st.shared.b32 [at+eval(S_W_TOPS + QUARTER * 32 * 4)], apply;  // S_W_TOPS
+    f32_of_folded_top(apply<||>PART, top)
+    st.shared.b32 [at+eval(S_W_TOPS + PART * 32 * 4)], apply<||>PART;  // S_W_TOPS
   }
 |>)dnl
-  vote.sync.any.pred any_extreme, extreme, 0xffffffff;
-  selp.b32 flag, 1, 0, any_extreme;
-  @leader st.shared.b32 [AT(S_W_LONG)], flag;  // S_W_LONG
+  vote.sync.any.pred extreme, extreme, 0xffffffff;
+  warps_begin(all_fold, extreme)
+m4_for(<|PART|>, 0, TILE_N / 32 - 1, <|
+  or.b32 apply<||>PART, apply<||>PART, F32_SIGN;  // F32_SIGN: the long way
+  st.shared.b32 [at+eval(S_W_TOPS + PART * 32 * 4)], apply<||>PART;  // S_W_TOPS
+|>)dnl
+  warps_end
   bar.warp.sync 0xffffffff;
   @leader mbarrier.arrive.shared::cta.b64 _, [AT(S_INSPECTED)];
 }|>)
@@ -236,25 +293,43 @@ macro(<|wgmma_f16|>, 6, <|
   wgmma.mma_async.sync.aligned.m64n<||>eval(8 * ($4))k16.f32.f16.f16 {m4_list(<|J|>, 0, 4 * ($4) - 1, <|$1<||>J|>)}, {m4_list(<|J|>, $3, $3 + 3, <|$2<||>J|>)}, b, $6, 1, 1, 0;
 }|>)
 
-// Usage: fold_and_multiply(STAGE, STEP)
-// Starts acc += A * B of block STEP of the stage, a group of its own; its weights are in w(4 STEP)
-// .., its operands take one of BUFFERS places in a, which the block BUFFERS before has used.
-// in: fields_a, fields_b; x_start
-macro(<|fold_and_multiply|>, 2, <|
-m4_fold_and_multiply($2, eval($1 * STAGE_BLOCKS + $2), eval(($1 * STAGE_BLOCKS + $2) % BUFFERS * 8), $1)|>)
+// Usage: load_weights(STEP)
+// Requests block STEP of a head, in w from 4 (STEP % LOAD_BLOCKS) on.  in: w_from, parity
+macro(<|load_weights|>, 1, <|
+m4_if(($1) % STAGE_BLOCKS == 0, <|dnl
+mbarrier_wait(LOADED(($1) / STAGE_BLOCKS), parity)
+|>)dnl
+{
+  .reg .b32 at;
+  xor.b32 at, w_from, eval(($1) % STAGE_BLOCKS * BLOCK);
+  load_block(eval(4 * (($1) % LOAD_BLOCKS)), at, S_W + ($1) / STAGE_BLOCKS * W_STAGE)
+}|>)
+
+// Usage: fold_and_multiply(STEP)
+// Starts acc += A * B of block STEP, a group of its own; its operands take one of BUFFERS places
+// in a, which the block BUFFERS before has used, and its weights leave w to those of a later one.
+// in: w, fields_a, fields_b; x_start
+macro(<|fold_and_multiply|>, 1, <|
+m4_fold_and_multiply($1, eval(($1) % BUFFERS * 8), eval(($1) / STAGE_BLOCKS))|>)
 define(<|m4_fold_and_multiply|>, <|dnl
-m4_if($2 >= BUFFERS, <|dnl
+m4_if($1 >= BUFFERS, <|dnl
 wgmma.wait_group.sync.aligned eval(BUFFERS - 1);
 |>)dnl
-widen_block($3, eval(4 * $1))
-fold_rows($3, $4, $1)
+widen_block($2, eval(4 * ($1 % LOAD_BLOCKS)))
+m4_if($1 % STAGE_BLOCKS == STAGE_BLOCKS - 1, <|dnl
+release_stage(EMPTY($3))
+|>)dnl
+m4_if($1 + LOAD_BLOCKS < BLOCKS, <|dnl
+load_weights(eval($1 + LOAD_BLOCKS))
+|>)dnl
+fold_rows($2, $3, eval($1 % STAGE_BLOCKS))
 wgmma.fence.sync.aligned;
 {
   .reg .b32 low;
-  add.u32 low, x_start, eval($2 / 2 * X_ATOM / 16 + $2 % 2 * 64 / 16);
-  wgmma_f16(acc, a, $3, GROUPS, low, m4_if($2 > 0, 1, 0))
+  add.u32 low, x_start, eval($1 / 2 * X_ATOM / 16 + $1 % 2 * 64 / 16);
+  wgmma_f16(acc, a, $2, OCTETS, low, m4_if($1 > 0, 1, 0))
   add.u32 low, low, 2;  // 32 bytes
-  wgmma_f16(acc, a, eval($3 + 4), GROUPS, low, 1)
+  wgmma_f16(acc, a, eval($2 + 4), OCTETS, low, 1)
 }
 wgmma.commit_group.sync.aligned;|>)
 
@@ -331,26 +406,53 @@ macro(<|add_scaled_evenly|>, 4, <|
   fma.rn.f32 $1, value, exponent, $1;
 }|>)
 
+// Usage: add_block(FIRST, COUNT)
+// COUNT octets from octet FIRST on: acc += (A * B) * scale of the row * scale of the token, of one
+// block.  in: a0 .. a7; x_low; row_a, row_b, scales of the rows; x_scales
+macro(<|add_block|>, 2, <|
+{
+  .reg .f32 d<eval(4 * ($2))>;
+  .reg .b32 low;
+  add.u32 low, x_low, eval(($1) * X_OCTET / 16);
+  wgmma.fence.sync.aligned;
+  wgmma_f16(d, a, 0, $2, low, 0)
+  add.u32 low, low, 2;  // 32 bytes
+  wgmma_f16(d, a, 4, $2, low, 1)
+  wgmma.commit_group.sync.aligned;
+  wgmma.wait_group.sync.aligned 0;
+m4_for(<|OCTET|>, 0, $2 - 1, <|
+m4_for(<|ODD|>, 0, 1, <|
+  {
+    .reg .b32 token;
+    ld.shared.u8 token, [x_scales+eval(S_X_SCALES + (8 * ($1 + OCTET) + ODD) * BLOCKS)];  // S_X_SCALES
+    add_scaled_evenly(ACC($1 + OCTET, ODD), d<||>eval(4 * OCTET + ODD), row_a, token)
+    add_scaled_evenly(ACC($1 + OCTET, 2 + ODD), d<||>eval(4 * OCTET + 2 + ODD), row_b, token)
+  }
+|>)dnl
+|>)dnl
+}|>)
+
 // ---- split-K --------------------------------------------------------------------------
 
-// Usage: expect_classes                          thread
-// What the inbox will hold: the classes of this rank, from each head.
-macro(<|expect_classes|>, 0, <|
+// Usage: expect_classes(REDUCED)                 thread
+// What the inbox of the mbarrier at REDUCED will hold: the classes of this rank, from each head.
+macro(<|expect_classes|>, 1, <|
 m4_if(CLASSES % HEADS == 0, <|dnl
-mbarrier_arrive_expect(AT(S_REDUCED), eval(CLASSES / HEADS * CLASS_BYTES))
+mbarrier_arrive_expect($1, eval(CLASSES / HEADS * CLASS_BYTES))
 |>, <|dnl
 {
   .reg .pred owns_one_more;
   .reg .b32 bytes;
   setp.lt.u32 owns_one_more, rank, eval(CLASSES % HEADS);  // CLASSES % HEADS
   selp.b32 bytes, eval(CLASS_SLOTS * CLASS_BYTES), eval((CLASS_SLOTS - 1) * CLASS_BYTES), owns_one_more;
-  mbarrier_arrive_expect(AT(S_REDUCED), bytes)
+  mbarrier_arrive_expect($1, bytes)
 }
 |>)dnl|>)
 
 // Usage: send_class(ODD)
-// Both rows of class 2q + ODD to its owner.  Words past the groups repeat the last: a vector has a power of two.
-// in: acc, in_four, inbox = our inbox of this sender at row g
+// Both rows of class 2q + ODD to its owner.  Words past the octets repeat the last: a vector has a
+// power of two.
+// in: acc, in_four, rank; inbox, bars: of this sender at row g, of the inbox's mbarriers
 macro(<|send_class|>, 1, <|
 {
   .reg .pred sends;
@@ -372,14 +474,16 @@ m4_if(HEADS == 8, <|dnl
 |>)dnl
 m4_if(HEADS > 1, <|dnl
   peer_address(to, to, owner)
-  add.u32 to_reduced, team, S_REDUCED;  // S_REDUCED
+  add.u32 to_reduced, bars, S_REDUCED;  // S_REDUCED
   peer_address(to_reduced, to_reduced, owner)
 |>)dnl
+m4_for(<|PART|>, 0, VECTORS - 1, <|
 m4_for(<|HALF|>, 0, 1, <|
 m4_if(HEADS > 1, <|dnl
-  send_words(to, eval(S_INBOX + HALF * 8 * VECTOR * 4), to_reduced, m4_list(<|J|>, 0, VECTOR - 1, <|ACC(m4_min(J, GROUPS - 1), 2 * HALF + $1)|>))
+  send_words(to, eval(S_INBOX + PART * INBOX_VECTOR + HALF * 8 * VECTOR * 4), to_reduced, m4_list(<|J|>, 0, VECTOR - 1, <|ACC(m4_min(PART * VECTOR + J, OCTETS - 1), 2 * HALF + $1)|>))
 |>, <|dnl
-  st.shared<||>m4_if(VECTOR > 1, <|.v|>VECTOR).f32 [to+eval(S_INBOX + HALF * 8 * VECTOR * 4)], m4_if(VECTOR > 1, <|{m4_list(<|J|>, 0, VECTOR - 1, <|ACC(m4_min(J, GROUPS - 1), 2 * HALF + $1)|>)}|>, <|ACC(0, 2 * HALF + $1)|>);
+  st.shared<||>m4_if(VECTOR > 1, <|.v|>VECTOR).f32 [to+eval(S_INBOX + PART * INBOX_VECTOR + HALF * 8 * VECTOR * 4)], m4_if(VECTOR > 1, <|{m4_list(<|J|>, 0, VECTOR - 1, <|ACC(m4_min(PART * VECTOR + J, OCTETS - 1), 2 * HALF + $1)|>)}|>, <|ACC(0, 2 * HALF + $1)|>);
+|>)dnl
 |>)dnl
 |>)dnl
 m4_if(CLASSES < 8, <|dnl
@@ -389,6 +493,61 @@ m4_if(CLASSES < 8, <|dnl
 
 // ---- what an owner does with the sums ----------------------------------------------------
 
+// Usage: store_outputs(FIRST)
+// As store_output for each of SLOT_WORDS sums, s(FIRST) on, the words of a thread's vectors: what
+// belongs to all 32 outputs of a warp is worked out by one lane for each sum.
+// in: q_to, qs_tile, out_row, end, n, quarter, lane
+macro(<|store_outputs|>, 1, <|
+{
+  .reg .pred is, has, live, not_a_number;
+  .reg .b32 y<eval(SLOT_WORDS)>, key, largest, scale, inverse, factor, row;
+  .reg .b64 to;
+m4_for(<|K|>, 0, SLOT_WORDS - 1, <|
+  round_to_bf16(y<||>K, s<||>eval($1 + K))
+  setp.nan.f32 not_a_number, y<||>K, y<||>K;
+  and.b32 key, y<||>K, 0x7fffffff;
+  selp.b32 key, 0xffffffff, key, not_a_number;  // -1: a NaN loses
+  redux.sync.max.s32 key, key, 0xffffffff;  // of floats >= 0, as integers
+m4_if(K == 0, <|dnl
+  mov.b32 largest, key;
+|>, <|dnl
+  setp.eq.u32 is, lane, K;
+  @is mov.b32 largest, key;
+|>)dnl
+|>)dnl
+  ue8m0_by_integers(scale, largest)
+  setp.eq.u32 is, scale, 0;
+  sub.u32 inverse, 254, scale;
+  shl.b32 inverse, inverse, 23;
+  selp.b32 inverse, 0, inverse, is;
+m4_for(<|K|>, 0, SLOT_WORDS - 1, <|
+  {
+    .reg .b16 code;
+    shfl.sync.idx.b32 factor, inverse, K, 0x1f, 0xffffffff;
+    mul.rn.f32 y<||>K, y<||>K, factor;
+    e4m3(code, y<||>K)
+    add.u32 row, out_row, eval(8 * (K / WORDS * VECTOR + K % WORDS));
+    setp.lt.u32 live, row, end;
+    mad.wide.u32 to, row, n, q_to;
+    @live st.global.b8 [to], code;
+  }
+|>)dnl
+  // Lane k has the scale of sum k.
+  {
+    .reg .b32 offset, high;
+    and.b32 offset, lane, eval(WORDS - 1);
+    shr.u32 row, lane, m4_log2(WORDS);
+    mad.lo.u32 row, row, VECTOR, offset;  // VECTOR
+    mad.lo.u32 row, row, 8, out_row;  // a word is 8 tokens on
+    setp.lt.u32 has, lane, eval(SLOT_WORDS);
+    setp.lt.and.u32 live, row, end, has;
+    scale_offset(offset, row)
+    cvt.u64.u32 to, offset;
+    add.u64 to, to, qs_tile;
+    @live st.global.b8 [to], scale;
+  }
+}|>)
+
 // Usage: sum_and_write
 // The outputs of our tokens in n tile n_tile, from the inbox of a team, once it is full.  A thread
 // has one weight row, and of a vector all words or half of them.
@@ -396,9 +555,9 @@ m4_if(CLASSES < 8, <|dnl
 macro(<|sum_and_write|>, 0, <|
 {
   .reg .pred idle, lane0;
-  .reg .b32 n_row, inbox_row, first_out, quarter, n, end, column;
+  .reg .b32 bars, n_row, inbox_row, first_out, scale_tile, quarter, n, end, column;
   .reg .b64 q_to, qs_tile;
-  .reg .f32 s<eval(CLASS_SLOTS * WORDS)>;
+  .reg .f32 s<eval(CLASS_SLOTS * SLOT_WORDS)>;
 m4_if(TEAMS == 1 && OWNERS < HEADS, <|dnl
   // A rank that owns no token: nobody sends to it.
   setp.ge.u32 idle, rank, OWNERS;  // OWNERS
@@ -406,15 +565,25 @@ m4_if(TEAMS == 1 && OWNERS < HEADS, <|dnl
 |>)dnl
   setp.eq.u32 lane0, lane, 0;
   and.b32 n_row, tid, eval(TILE_N - 1);
+  inbox_barriers(bars)
   mad.lo.u32 inbox_row, n_row, eval(VECTOR * 4), team;
+m4_if(INBOXES == 2, <|dnl
+  mad.lo.u32 inbox_row, parity, TEAM_INBOX, inbox_row;  // TEAM_INBOX
+|>)dnl
   mov.u32 first_out, first_row;
 m4_if(HALVES == 2, <|dnl
   {
     .reg .b32 half;
     shr.u32 half, tid, m4_log2(TILE_N);
+    and.b32 half, half, 1;
     mad.lo.u32 inbox_row, half, eval(WORDS * 4), inbox_row;
     mad.lo.u32 first_out, half, eval(WORDS * 8), first_out;  // a word is 8 tokens on
   }
+|>)dnl
+m4_if(TILE_N < QS_COLUMNS, <|dnl
+  shr.u32 scale_tile, n_tile, m4_log2(QS_COLUMNS / TILE_N);
+|>, <|dnl
+  mov.u32 scale_tile, n_tile;
 |>)dnl
 m4_if(TILE * TILES < QS_ROWS || !FULL, <|dnl
   {
@@ -424,10 +593,14 @@ m4_if(TILE * TILES < QS_ROWS || !FULL, <|dnl
     setp.eq.u32 mine, reader, eval(READER_WARPS - 1);
     setp.eq.and.u32 mine, rank, 0, mine;
     setp.eq.and.u32 mine, first_row, 0, mine;
-    zero_missing_scales(mine)
+m4_if(TILE_N < QS_COLUMNS, <|dnl
+    and.b32 reader, n_tile, eval(QS_COLUMNS / TILE_N - 1);
+    setp.eq.and.u32 mine, reader, 0, mine;  // by the first n tile of the scale tile
+|>)dnl
+    zero_missing_scales(mine, scale_tile)
   }
 |>)dnl
-  m4_if(HEADS > 1, <|mbarrier_wait_cluster|>, <|mbarrier_wait|>)(AT(S_REDUCED), parity)
+  m4_if(HEADS > 1, <|mbarrier_wait_cluster|>, <|mbarrier_wait|>)(bars+S_REDUCED, LAP)
 m4_if(TEAMS == 1 && HALVES == 1, <|dnl
   {
     .reg .pred upper;  // nothing is left for the second half of the team
@@ -436,23 +609,32 @@ m4_if(TEAMS == 1 && HALVES == 1, <|dnl
   }
 |>)dnl
 m4_for(<|SLOT|>, 0, CLASS_SLOTS - 1, <|
+m4_for(<|PART|>, 0, VECTORS - 1, <|
 m4_for(<|PEER|>, 0, HEADS - 1, <|
   {
     .reg .f32 w<WORDS>;
-    ld.shared<||>m4_if(WORDS > 1, <|.v|>WORDS).f32 m4_if(WORDS > 1, <|{m4_list(<|J|>, 0, WORDS - 1, <|w<||>J|>)}|>, <|w0|>), [inbox_row+eval(S_INBOX + PEER * INBOX_SENDER + SLOT * INBOX_CLASS)];
+    ld.shared<||>m4_if(WORDS > 1, <|.v|>WORDS).f32 m4_if(WORDS > 1, <|{m4_list(<|J|>, 0, WORDS - 1, <|w<||>J|>)}|>, <|w0|>), [inbox_row+eval(S_INBOX + PEER * INBOX_SENDER + SLOT * INBOX_CLASS + PART * INBOX_VECTOR)];
 m4_for(<|WORD|>, 0, WORDS - 1, <|
-    add.rn.f32 s<||>eval(SLOT * WORDS + WORD), m4_if(PEER, <|s<||>eval(SLOT * WORDS + WORD)|>, F32_ZERO), w<||>WORD;
+    add.rn.f32 s<||>eval((SLOT * VECTORS + PART) * WORDS + WORD), m4_if(PEER, <|s<||>eval((SLOT * VECTORS + PART) * WORDS + WORD)|>, F32_ZERO), w<||>WORD;
 |>)dnl
   }
 |>)dnl
 |>)dnl
+|>)dnl
 summed:
-  release_stage(AT(S_READ))
+  m4_if(HEADS > 1, <|release_stage|>, <|mbarrier_arrive|>)(bars+S_READ)
 m4_if(TEAMS == 1 && HALVES == 1, <|dnl
   setp.ge.u32 idle, tid, TILE_N;  // TILE_N
   @idle bra.uni all_written;
 |>)dnl
   shr.u32 quarter, n_row, 5;
+m4_if(TILE_N < QS_COLUMNS, <|dnl
+  {
+    .reg .b32 part;
+    and.b32 part, n_tile, eval(QS_COLUMNS / TILE_N - 1);
+    mad.lo.u32 quarter, part, eval(TILE_N / 32), quarter;
+  }
+|>)dnl
   ld.param.u32 n, [n_total];
   ld.param.u64 q_to, [q];
   cvta.to.global.u64 q_to, q_to;
@@ -461,7 +643,7 @@ m4_if(TEAMS == 1 && HALVES == 1, <|dnl
   add.u64 q_to, q_to, qs_tile;
   ld.param.u64 qs_tile, [qs];
   cvta.to.global.u64 qs_tile, qs_tile;
-  mad.wide.u32 qs_tile, n_tile, QS_TILE, qs_tile;  // QS_TILE
+  mad.wide.u32 qs_tile, scale_tile, QS_TILE, qs_tile;  // QS_TILE
   add.u32 end, first_row, TOKENS;  // past the last token of the tile
   ld.param.u32 column, [tokens];
   min.u32 end, end, column;
@@ -475,8 +657,12 @@ m4_if((SLOT + 1) * HEADS > CLASSES && HEADS > 1 && SLOT > 0, <|dnl
     setp.lt.u32 exists, class, CLASSES;  // CLASSES
     warps_begin(slot_written, exists)
 |>)dnl
+m4_if(SLOT_WORDS > 2, <|dnl
+    store_outputs(eval(SLOT * SLOT_WORDS))
+|>, <|dnl
 m4_for(<|WORD|>, 0, WORDS - 1, <|
     store_output(s<||>eval(SLOT * WORDS + WORD), eval(8 * WORD), lane0)
+|>)dnl
 |>)dnl
 m4_if((SLOT + 1) * HEADS > CLASSES && HEADS > 1 && SLOT > 0, <|dnl
     warps_end

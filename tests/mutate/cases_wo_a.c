@@ -91,6 +91,10 @@ static const struct wo_a_case cases[] = {
      .loops = true,
      .lora_rank = 384,
      .kind = BWT_WO_A_normal},
+    {.name = "clusters with four n tiles, or eight of 64 rows, seed 16",
+     .seed = 16,
+     .loops = true,
+     .lora_rank = 1024},
 };
 enum { ALL_CASES = sizeof cases / sizeof *cases };
 

@@ -371,6 +371,49 @@ START_TEST(entries) {
 }
 END_TEST
 
+/* A plan holds maps for two kinds of boxes; here its kernels want three. */
+static bool three_kinds(bwi_entry *e, void *arg) {
+  static bwi_attribute edited[2][64];
+  (void)arg;
+  int kind = strcmp(e->info.key, "t1x1f_h1") == 0   ? 0
+             : strcmp(e->info.key, "t2x1f_h1") == 0 ? 1
+                                                    : 2;
+  if (strcmp(e->info.family, "wo_a") != 0)
+    return false;
+  if (kind == 2)
+    return true;
+  ck_assert_uint_le(e->attribute_count, 64);
+  memcpy(edited[kind], e->attributes, e->attribute_count * sizeof *e->attributes);
+  set_attribute(e, edited[kind], "tile_n", kind == 0 ? 16 : 32);
+  e->attributes = edited[kind];
+  return true;
+}
+
+START_TEST(boxes) {
+  open_run();
+  struct bwt_rebundled r;
+  struct bwt_text why = {0};
+  ck_assert_msg(bwt_rebundle_all(bundle, arch_in_use(), three_kinds, NULL, &r, &why), "%s",
+                why.chars);
+  bw_device *device;
+  ck_assert_msg(bw_device_open(r.bundle, session.driver.path, 0, &device) == BW_OK, "%s",
+                bw_last_error());
+  bw_wo_a_config config = good_config();
+  bw_wo_a_plan *plan = NULL;
+  config.shape.max_tokens = 2;
+  ck_assert_msg(bw_wo_a_plan_create(device, &config, &plan) == BW_OK, "%s", bw_last_error());
+  bw_wo_a_plan_destroy(plan);
+  plan = NULL;
+  config.shape.max_tokens = 3;
+  assert_fails(bw_wo_a_plan_create(device, &config, &plan), BW_ERROR_BUNDLE,
+               "wo_a t3x1f_h1 wants boxes unlike those of the plan's other kernels");
+  ck_assert_ptr_null(plan);
+  bw_device_close(device);
+  bwt_rebundle_close(&r);
+  close_run();
+}
+END_TEST
+
 /* ---- launches ---------------------------------------------------------------------------- */
 
 static void assert_refused(const bw_wo_a_args *args, const char *words) {
@@ -555,6 +598,7 @@ int main(void) {
       BWT_TEST("plan", plan_operands, 20),
       BWT_TEST("plan", plan_update, 60),
       BWT_LOOP("entry", entries, 0, BWT_COUNT(bad_entries), 20),
+      BWT_TEST("entry", boxes, 60),
       BWT_TEST("launch", launch_arguments, 20),
       BWT_TEST("launch", launch_of_no_tokens, 20),
       BWT_TEST("launch", launch_debug, 60),
