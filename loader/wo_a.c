@@ -33,18 +33,18 @@ typedef struct variant {
   uint32_t cta_tokens; /* of a CTA */
   uint32_t teams;      /* n tiles that a CTA has under way */
   uint32_t clusters;   /* of the grid, for each of grid_y */
-  size_t maps;         /* which of the plan's */
+  size_t map_pair;     /* which of the plan's */
 } variant;
 
 /* The maps of the weights and their scales, for kernels that want the same boxes. */
 typedef struct maps {
-  CUtensorMap weight, scale; /* first: both need 64-byte alignment and get 128 */
+  CUtensorMap weight, scale; /* first: both need 64-byte alignment, which their type has */
   uint32_t tile_n, box_k, scale_box;
 } maps;
 enum { MOST_MAPS = 2 };
 
 struct bw_wo_a_plan {
-  maps maps[MOST_MAPS]; /* first: for their alignment */
+  maps maps[MOST_MAPS];
   size_t maps_count;
   bw_device *device;
   bw_wo_a_shape shape;
@@ -299,12 +299,12 @@ static void choose_clusters(const bw_wo_a_plan *plan, size_t entry, variant *v) 
 
 /* The plan's maps for the boxes of a variant: those that an earlier one wants, or new ones. */
 static bw_status choose_maps(bw_wo_a_plan *plan, const bw_kernel_info *k, variant *v) {
-  for (v->maps = 0; v->maps < plan->maps_count; v->maps++) {
-    const maps *m = &plan->maps[v->maps];
+  for (v->map_pair = 0; v->map_pair < plan->maps_count; v->map_pair++) {
+    const maps *m = &plan->maps[v->map_pair];
     if (v->tile_n == m->tile_n && v->box_k == m->box_k && v->scale_box == m->scale_box)
       return BW_OK;
   }
-  if (v->maps == MOST_MAPS)
+  if (v->map_pair == MOST_MAPS)
     return bwi_fail(BW_ERROR_BUNDLE, "wo_a %s wants boxes unlike those of the plan's other kernels",
                     k->key);
   maps *m = &plan->maps[plan->maps_count++];
@@ -482,7 +482,7 @@ static uint32_t kernel_flags(const bw_wo_a_plan *plan, const variant *v, uint32_
 
 static bw_status enqueue(const bw_wo_a_plan *plan, const bw_wo_a_args *args, bw_stream stream) {
   const variant *v = &plan->variants[plan->by_tokens[args->tokens]];
-  const maps *m = &plan->maps[v->maps];
+  const maps *m = &plan->maps[v->map_pair];
   const bw_kernel_info *k = v->kernel->info;
   uint64_t x_token_stride = args->x_token_stride * 2; /* bytes, of bf16 */
   uint32_t tiles_per_group = plan->shape.lora_rank / v->tile_n;

@@ -11,8 +11,8 @@ constant(<|BLOCK|>, 32)                    // elements with one scale
 constant(<|BLOCKS|>, HEAD_DIM / BLOCK)
 constant(<|STAGE_BLOCKS|>, STAGE_K / BLOCK)
 
-// A CTA takes up to MOST_TILES tiles of the tokens, 96 tokens at most.  Where the 8 classes of the
-// split do not come out even among the heads, inboxes are larger and 64 are the most.
+// A CTA takes up to MOST_TILES tiles of the tokens, 96 tokens at most.  With 5 to 7 heads, among which
+// the 8 classes of the split come out least even, inboxes are larger and 64 are the most.
 constant(<|MOST_TILES|>, m4_if(HEADS > 4 && HEADS < 8, 2, 3))
 constant(<|GRID_Y|>, m4_ceil_div(TILES, MOST_TILES))
 constant(<|TOKENS|>, TILE * TILES / GRID_Y)

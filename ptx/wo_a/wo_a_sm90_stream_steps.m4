@@ -55,8 +55,8 @@ tiles_known:
 
 // Usage: take_turn
 // Waits until the other team, in the n tile before ours, has used up stage TURN_STAGE, so that one
-// multiplies while the other sends: left alone they do both at the same time.  Neither can get a
-// whole n tile ahead, so a parity tells the phase.
+// multiplies while the other sends: left alone they do both at the same time.  A parity tells the
+// phase: the other team cannot pass its next turn before our warps have all used up that stage.
 macro(<|take_turn|>, 0, <|
 {
   .reg .pred second;
@@ -85,7 +85,7 @@ macro(<|clear_ranges|>, 0, <|
 
 // Usage: following_tile
 // Steps to our team's next n tile, if there is one.  in/out: n_tile, tiles, parity,
-// sent_before
+// sent_before; lap, lapped
 macro(<|following_tile|>, 0, <|
 sub.s32 tiles, tiles, TEAMS;  // TEAMS
 add.u32 n_tile, n_tile, TEAMS;  // TEAMS
@@ -118,7 +118,7 @@ mov.u32 $1, team;
 
 // Usage: other_team_follows
 // Steps to the n tile after this one, which is the other team's, for a warp that serves all teams.
-// in/out: n_tile, tiles, team, parity
+// in/out: n_tile, tiles, team, parity, lap
 macro(<|other_team_follows|>, 0, <|
 {
   .reg .pred first;
@@ -241,7 +241,7 @@ m4_for(<|STAGE|>, 0, STAGES - 1, <|
 }|>)
 
 // Usage: f32_of_folded_top(SCALE, TOP)
-// out: SCALE (b32) = the f32 2^(TOP - 127 - FOLD_TOP), TOP <= 254; below 2^-126 a denormal
+// out: SCALE (b32) = the f32 2^(TOP - 127 - FOLD_TOP), below 2^-126 a denormal; of a NaN's TOP, 255, no use
 macro(<|f32_of_folded_top|>, 2, <|
 {
   .reg .pred normal;
@@ -334,7 +334,7 @@ wgmma.fence.sync.aligned;
 wgmma.commit_group.sync.aligned;|>)
 
 // Usage: release_stage(EMPTY)
-// This warp has read the stage whose mbarrier is at EMPTY.  in: lane0
+// This warp has read the stage, or the inbox, whose mbarrier is at EMPTY.  in: lane0
 macro(<|release_stage|>, 1, <|
 bar.warp.sync 0xffffffff;
 @lane0 mbarrier.arrive.shared::cta.b64 _, [$1];|>)
@@ -452,7 +452,7 @@ mbarrier_arrive_expect($1, eval(CLASSES / HEADS * CLASS_BYTES))
 // Usage: send_class(ODD)
 // Both rows of class 2q + ODD to its owner.  Words past the octets repeat the last: a vector has a
 // power of two.
-// in: acc, in_four, rank; inbox, bars: of this sender at row g, of the inbox's mbarriers
+// in: acc, in_four; inbox, bars: of this sender at row g, of the inbox's mbarriers
 macro(<|send_class|>, 1, <|
 {
   .reg .pred sends;
@@ -551,7 +551,7 @@ m4_for(<|K|>, 0, SLOT_WORDS - 1, <|
 // Usage: sum_and_write
 // The outputs of our tokens in n tile n_tile, from the inbox of a team, once it is full.  A thread
 // has one weight row, and of a vector all words or half of them.
-// in: team, parity, tid, lane, warp, rank, first_row
+// in: team, n_tile, parity, lap, tid, lane, warp, rank, first_row
 macro(<|sum_and_write|>, 0, <|
 {
   .reg .pred idle, lane0;
