@@ -249,18 +249,21 @@ static bool others_may_help(void) {
 CUresult drive(bool (*done)(void *arg), void *arg) {
   struct waiting w = {done, arg};
   uint64_t stuck = 0;
-  bool patient = others_may_help();
+  bool patient = others_may_help(), let_in = false;
   while (!done(arg)) {
     if (host_step() || values_step()) {
       patient = others_may_help();
       stuck = 0;
       continue;
     }
-    if (contended()) {
+    /* Once before each piece of work: of two threads that wait here neither would do any. */
+    if (!let_in && contended()) {
       unlock();
       lock();
+      let_in = true;
       continue;
     }
+    let_in = false;
     grids_free();
     bool busy = machine_busy();
     if (busy && !patient && !driver.values) { /* runs on, or reports that no progress is possible */
