@@ -219,9 +219,14 @@ static void delete(struct list *l, const struct statement *s) {
 static const char *const ordered[] = {"ld",       "st",    "atom",   "red", "multimem",
                                       "mbarrier", "fence", "membar", NULL};
 
+/* Fences that PTX has at one scope only. */
+static bool fixed_scope(const struct statement *s) {
+  return starts(s, "fence.mbarrier_init") || strstr(s->opcode, ".sync_restrict::") != NULL;
+}
+
 static void weaken_scope(struct list *l, const struct statement *s) {
   static const char *const weaker[][2] = {{"sys", "gpu"}, {"gpu", "cta"}, {"cluster", "cta"}};
-  if (!any_of(s, ordered) || starts(s, "fence.mbarrier_init")) /* that has one form only */
+  if (!any_of(s, ordered) || fixed_scope(s))
     return;
   for (size_t i = 0; i < sizeof weaker / sizeof *weaker; i++) {
     int at = find_part(s, weaker[i][0]);

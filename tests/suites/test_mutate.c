@@ -37,6 +37,7 @@ static const char text[] = ".version 9.0 // fence.sc.gpu;\n"
                            "  atom.acq_rel.gpu.global.add.u32 d, [b], 1;\n"
                            "  and.b32 generation, step, 1;\n"
                            "  fence.mbarrier_init.release.cluster;\n"
+                           "  fence.release.sync_restrict::shared::cta.cluster;\n"
                            "  add.u32 d, d, 1;\n";
 
 static const struct {
@@ -75,6 +76,7 @@ static const struct {
     {12, BWM_generation, "and.b32 generation, step, 0;"},
     {12, BWM_generation, "and.b32 generation, step, 3;"},
     {13, BWM_delete, ""},
+    {14, BWM_delete, ""},
 };
 
 START_TEST(mutants_of_a_text) {

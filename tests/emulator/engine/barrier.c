@@ -37,6 +37,7 @@ static void complete(struct cta *c, struct named_barrier *b) {
   b->popc = 0;
   b->or_ = 0;
   b->and_ = 1;
+  memset(b->came, 0, sizeof b->came);
   barrier_activity(c->grid->dev->m);
 }
 
@@ -45,11 +46,29 @@ static void settle(struct cta *c, struct named_barrier *b) {
     complete(c, b);
 }
 
+/* The CTA ends: a phase that some have arrived at will never be complete.  Nobody waits for it,
+ * or the CTA would not end; but whoever had to, by the count, came too early or not at all. */
+static void left_over(struct cta *c, uint32_t id) {
+  struct named_barrier *b = &c->bar[id];
+  if (b->arrived && !c->killed)
+    (void)fault(&b->last, CHECK_cluster, "barrier-left",
+                "the CTA ends, and of the %u threads that barrier %u expects %u have arrived since "
+                "it was last complete",
+                b->expected, id, b->arrived);
+}
+
 void barrier_lanes_exited(struct warp *w, uint32_t lanes) {
+  struct cta *c = w->cta;
+  bool over = true;
   (void)lanes;
-  for (int i = 0; i < IDS; i++)
-    if (w->cta->bar[i].all)
-      settle(w->cta, &w->cta->bar[i]);
+  for (uint32_t i = 0; i < c->nwarp; i++)
+    over &= !c->warp[i].live;
+  for (uint32_t i = 0; i < IDS; i++) {
+    if (c->bar[i].all)
+      settle(c, &c->bar[i]);
+    if (over)
+      left_over(c, i);
+  }
 }
 
 /* Threads that an arrival of these lanes stands for.  A thread count means whole warps:
@@ -84,7 +103,15 @@ static bool arrive(struct warp *w, const struct insn *I, uint32_t lanes, uint32_
             "barrier %u is in use by %s, this arrival is a %s: they must not be mixed", id,
             b->red ? "barrier.red" : "barrier.sync or .arrive", red ? "red" : "sync or arrive"))
     return false;
+  if (b->came[w->index] & lanes &&
+      fault(&a, CHECK_cluster, "barrier-twice",
+            "warp %u arrives at barrier %u again, %u of %u threads have arrived since it was last "
+            "complete: whoever is missing is counted for",
+            w->index, id, b->arrived, wanted(c, b)))
+    return false;
   b->red = red;
+  b->came[w->index] |= lanes;
+  b->last = a;
   order_bar_arrive(w, lanes, id);
   b->arrived += weight(w, lanes, aligned, has_count);
   barrier_activity(c->grid->dev->m);

@@ -12,7 +12,7 @@
 
 #define MEMOS 512
 
-enum memo_kind { MEMO_world, MEMO_clock, MEMO_view, MEMO_home, MEMO_kinds };
+enum memo_kind { MEMO_world, MEMO_clock, MEMO_view, MEMO_home, MEMO_near, MEMO_kinds };
 
 static struct memo {
   void *a, *b, *result; /* references */
@@ -591,5 +591,19 @@ struct view *view_at_home(struct view *v, struct view *home) {
   for (int i = 0; i < KINDS; i++)
     r->k[i] = clock_at_home(v->k[i], h);
   memo_put(MEMO_home, v, home, r);
+  return r;
+}
+
+struct view *view_near(struct view *v, struct view *start) {
+  struct view *r = memo_get(MEMO_near, v, start);
+  if (r)
+    return r;
+  r = view_own(view_with(start, KIND_near, clock_join(v->k[KIND_generic], v->k[KIND_near])));
+  static const enum kind kept[] = {KIND_shared, KIND_init};
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+    clock_drop(r->k[kept[i]]);
+    r->k[kept[i]] = clock_ref(v->k[kept[i]]);
+  }
+  memo_put(MEMO_near, v, start, r);
   return r;
 }

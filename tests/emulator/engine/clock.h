@@ -62,6 +62,7 @@ struct clock {
 
 enum kind {
   KIND_generic,   /* causality order */
+  KIND_near,      /* beyond it, of shared memory: by fences of that alone (sync_restrict) */
   KIND_shared,    /* with a fence.proxy.async for shared memory on the path */
   KIND_global,    /* with one for global memory */
   KIND_tensormap, /* with fence.proxy.tensormap::generic.release */
@@ -103,6 +104,8 @@ struct view *view_of(struct clock *every);              /* the same clock for al
 struct view *view_join(struct view *a, struct view *b); /* either may be NULL */
 struct view *view_with(struct view *v, enum kind kind, struct clock *c); /* takes c over */
 struct view *view_at_home(struct view *v, struct view *home);
+/* Of v what it says of shared memory; the rest is what everybody knows, as at the start. */
+struct view *view_near(struct view *v, struct view *start);
 /* One that can be changed: v itself if nobody else holds it (its reference is taken over). */
 struct view *view_own(struct view *v);
 

@@ -258,6 +258,8 @@ struct named_barrier {
   uint64_t phase;           /* completions so far */
   bool all;                 /* expected: all threads of the CTA that have not exited */
   bool red;                 /* the arrivals so far are barrier.red */
+  uint32_t came[32];        /* by warp: the lanes that have arrived in this phase */
+  struct access last;       /* of the arrivals of this phase, if arrived */
   uint32_t popc, and_, or_; /* barrier.red: of the arrivals so far */
   struct {
     uint32_t popc, and_, or_;

@@ -23,12 +23,12 @@ static enum step exec_membar(struct warp *w, const struct insn *I, uint32_t lane
 }
 static enum step exec_acquire_cluster(struct warp *w, const struct insn *I, uint32_t lanes) {
   (void)I;
-  order_fence(w, lanes, SCOPE_cluster, SEM_acquire);
+  order_fence_shared(w, lanes, SEM_acquire);
   return STEP_next;
 }
 static enum step exec_release_cluster(struct warp *w, const struct insn *I, uint32_t lanes) {
   (void)I;
-  order_fence(w, lanes, SCOPE_cluster, SEM_release);
+  order_fence_shared(w, lanes, SEM_release);
   return STEP_next;
 }
 static enum step exec_mbarrier_init(struct warp *w, const struct insn *I, uint32_t lanes) {
@@ -57,14 +57,14 @@ static enum step exec_async_both(struct warp *w, const struct insn *I, uint32_t 
 }
 static enum step exec_async_acquire(struct warp *w, const struct insn *I, uint32_t lanes) {
   (void)I;
-  order_fence(w, lanes, SCOPE_cluster, SEM_acquire);
+  order_fence_shared(w, lanes, SEM_acquire);
   order_fence_async(w, lanes, ORDER_shared);
   return STEP_next;
 }
 static enum step exec_async_release(struct warp *w, const struct insn *I, uint32_t lanes) {
   (void)I;
   order_fence_async(w, lanes, ORDER_shared);
-  order_fence(w, lanes, SCOPE_cluster, SEM_release);
+  order_fence_shared(w, lanes, SEM_release);
   return STEP_next;
 }
 static enum step exec_map_release(struct warp *w, const struct insn *I, uint32_t lanes) {

@@ -52,6 +52,8 @@ void view_drop(struct view *v);
 void order_warp_sync(struct warp *w, uint32_t lanes);
 /* fence, membar: scope as in struct access; sem SEM_acquire, SEM_release, SEM_acq_rel */
 void order_fence(struct warp *w, uint32_t lanes, uint8_t scope, uint8_t sem);
+/* The same of shared memory alone, at cluster scope: SEM_acquire or SEM_release. */
+void order_fence_shared(struct warp *w, uint32_t lanes, uint8_t sem);
 enum order_proxy { ORDER_shared = 1, ORDER_global = 2, ORDER_both = 3 };
 void order_fence_async(struct warp *w, uint32_t lanes, enum order_proxy spaces);
 void order_fence_mbarrier_init(struct warp *w, uint32_t lanes);

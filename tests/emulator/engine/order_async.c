@@ -180,8 +180,8 @@ bool order_mbar_inval(const struct access *a, struct cta *c, uint32_t offset) {
   return true;
 }
 
-static bool knows_init(const struct view *v, enum kind kind, const struct cta_order *o,
-                       const struct barrier_state *b) {
+static bool init_in(const struct view *v, enum kind kind, const struct cta_order *o,
+                    const struct barrier_state *b) {
   const struct clock *c = v->k[kind];
   if (c->grid != o->grid || c->first != o->first)
     return true;
@@ -201,9 +201,10 @@ bool order_mbar_used(const struct access *a, struct cta *c, uint32_t offset) {
   const struct view *v =
       a->order ? a->order->view : thread_of(a->cta->order, a->warp, a->lane)->view;
   bool self = a->cta == b->init.cta && a->warp == b->init.warp && a->lane == b->init.lane;
-  bool fenced = knows_init(v, KIND_init, o, b) || knows_init(v, KIND_shared, o, b);
+  bool fenced = init_in(v, KIND_init, o, b) || init_in(v, KIND_shared, o, b);
+  bool known = self || init_in(v, KIND_generic, o, b) || init_in(v, KIND_near, o, b);
   bool engine = a->order && a->order->engine;
-  if (fenced || (!engine && (self || knows_init(v, KIND_generic, o, b))))
+  if (fenced || (!engine && known))
     return true;
   struct report r = {.check = CHECK_mbarrier,
                      .rule = "mbarrier-init-order",
@@ -212,7 +213,6 @@ bool order_mbar_used(const struct access *a, struct cta *c, uint32_t offset) {
                      .space = SPACE_shared_cluster,
                      .address = (uint64_t)c->rank << SHARED_RANK_SHIFT | offset,
                      .other = &b->init};
-  bool known = self || knows_init(v, KIND_generic, o, b);
   (void)snprintf(r.text, sizeof r.text,
                  known ? "an asynchronous operation uses the mbarrier, whose mbarrier.init at line "
                          "%u no fence.mbarrier_init or fence.proxy.async follows on the path"

@@ -33,6 +33,13 @@ bool known_to(const struct clock *c, const struct world *whole, const struct ent
   return k && cta_knows(k, e, lanes);
 }
 
+/* By causality, for shared memory also as fences of that alone hand it on. */
+static bool caused(const struct observer *w, const struct view *v, const struct world *whole,
+                   const struct entry *e, uint32_t lanes) {
+  return known_to(v->k[KIND_generic], whole, e, lanes) ||
+         (w->mem->space == SPACE_shared && known_to(v->k[KIND_near], whole, e, lanes));
+}
+
 /* ---- in conflict --------------------------------------------------------------- */
 
 /* The least scope that holds both. */
@@ -158,10 +165,10 @@ static bool conflict(struct observer *w, const struct entry *e, uint64_t line, u
            !order_report(w, e, line, bytes, LACK_map);
   if (only_by_trigger(w, e))
     return !order_report(w, e, line, bytes, LACK_wait);
-  if (!known_to(w->view->k[KIND_generic], whole, e, lanes)) {
+  if (!caused(w, w->view, whole, e, lanes)) {
     if (morally_strong(w, e))
       return strong_conflict(w, e, line, bytes);
-    bool later = w->after && known_to(w->after->k[KIND_generic], whole, e, lanes);
+    bool later = w->after && caused(w, w->after, whole, e, lanes);
     return !order_report(w, e, line, bytes, later ? LACK_after : LACK_order);
   }
   return !proxies || known_to(w->fenced, whole, e, lanes) ||

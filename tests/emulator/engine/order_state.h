@@ -41,6 +41,7 @@ static inline bool world_knows(const struct world *w, const struct grid_record *
 /* What a fence published, until a store carries it on. */
 struct fenced {
   struct view *view; /* of the thread at the fence, own accesses aside */
+  enum kind own;     /* as what these count: KIND_near after a fence of shared memory alone */
   uint32_t epoch;    /* own accesses up to this one */
   struct view *made; /* both, once it was needed */
 };
@@ -109,8 +110,8 @@ static inline struct extra *extra_of(struct thread_state *t) {
 }
 /* The view of the thread with its own accesses so far, which this closes (an epoch). */
 struct view *thread_publish(const struct cta_order *o, uint32_t warp, uint32_t lane);
-struct view *view_with_own(struct view *v, const struct cta_order *o, uint32_t warp, uint32_t lane,
-                           uint32_t epoch);
+struct view *view_with_own(struct view *v, enum kind kind, const struct cta_order *o, uint32_t warp,
+                           uint32_t lane, uint32_t epoch);
 /* What relaxed stores and arrivals of the thread pass on to threads so near; may be NULL. */
 struct view *thread_fenced(const struct cta_order *o, uint32_t warp, uint32_t lane,
                            uint8_t relation);

@@ -25,16 +25,16 @@ void thread_pend(struct thread_state *t, int relation, struct view *v) {
   *p = joined;
 }
 
-struct view *view_with_own(struct view *v, const struct cta_order *o, uint32_t warp, uint32_t lane,
-                           uint32_t epoch) {
-  struct clock *c = clock_ref(v->k[KIND_generic]);
+struct view *view_with_own(struct view *v, enum kind kind, const struct cta_order *o, uint32_t warp,
+                           uint32_t lane, uint32_t epoch) {
+  struct clock *c = clock_ref(v->k[kind]);
   clock_set_lanes(&c, o->rank, o->nwarp, warp, 1u << lane, &epoch, true);
-  return view_with(v, KIND_generic, c);
+  return view_with(v, kind, c);
 }
 
 struct view *thread_publish(const struct cta_order *o, uint32_t warp, uint32_t lane) {
   struct thread_state *t = thread_of(o, warp, lane);
-  return view_with_own(t->view, o, warp, lane, t->epoch++);
+  return view_with_own(t->view, KIND_generic, o, warp, lane, t->epoch++);
 }
 
 struct view *thread_fenced(const struct cta_order *o, uint32_t warp, uint32_t lane,
@@ -44,7 +44,7 @@ struct view *thread_fenced(const struct cta_order *o, uint32_t warp, uint32_t la
   if (!f || !f->view)
     return NULL;
   if (!f->made)
-    f->made = view_with_own(f->view, o, warp, lane, f->epoch);
+    f->made = view_with_own(f->view, f->own, o, warp, lane, f->epoch);
   return view_ref(f->made);
 }
 
@@ -247,8 +247,40 @@ void order_fence(struct warp *w, uint32_t lanes, uint8_t scope, uint8_t sem) {
       struct fenced *f = &x->fenced[r];
       view_drop(f->view);
       view_drop(f->made);
-      *f = (struct fenced){view_ref(t->view), t->epoch, NULL};
+      *f = (struct fenced){view_ref(t->view), KIND_generic, t->epoch, NULL};
     }
+    t->epoch++;
+  }
+}
+
+/* What an acquiring fence leaves may still be for one of all memory; what a releasing one adds
+ * comes to what fences before it published. */
+void order_fence_shared(struct warp *w, uint32_t lanes, uint8_t sem) {
+  const struct cta_order *o = w->cta->order;
+  if (!o)
+    return;
+  FOR_LANES(l, lanes) {
+    struct thread_state *t = thread_of(o, w->index, l);
+    struct extra *x = extra_of(t);
+    for (int r = 0; sem == SEM_acquire && r <= SCOPE_cluster; r++)
+      if (x->pending[r]) {
+        struct view *v = view_near(x->pending[r], o->start);
+        thread_learn(t, v);
+        view_drop(v);
+      }
+    if (sem == SEM_acquire)
+      continue;
+    struct view *near = view_near(t->view, o->start);
+    for (int r = 0; r <= SCOPE_cluster; r++) {
+      struct view *before = thread_fenced(o, w->index, l, (uint8_t)r),
+                  *all = view_join(near, before);
+      struct fenced *f = &x->fenced[r];
+      view_drop(before);
+      view_drop(f->view);
+      view_drop(f->made);
+      *f = (struct fenced){all, KIND_near, t->epoch, NULL};
+    }
+    view_drop(near);
     t->epoch++;
   }
 }
@@ -266,6 +298,11 @@ static void catch_up(struct warp *w, uint32_t lanes, enum kind kind, bool own_al
     FOR_LANES(l, lanes) group |= (uint32_t)(thread_of(o, w->index, l)->view == old) << l;
     struct clock *c =
         own_alone ? clock_ref(old->k[kind]) : clock_join(old->k[kind], old->k[KIND_generic]);
+    if (kind == KIND_shared) {
+      struct clock *with_near = clock_join(c, old->k[KIND_near]);
+      clock_drop(c);
+      c = with_near;
+    }
     bool all = whole && group == all_lanes(w);
     if (all)
       clock_set_lanes(&c, o->rank, o->nwarp, w->index, ALL_LANES, &epoch[first_lane(group)], true);
