@@ -19,7 +19,9 @@
 /* Parameters in order, all naturally aligned without gaps: see the entry's PTX. */
 enum { PARAMETERS = 12, PARAMETER_BYTES = 2 * 128 + 6 * 8 + 4 * 4 };
 
-/* Bit of the parameter `flags`, above the BWI_TRIGGER_* in bits 0-1. */
+/* Bit of the parameter `flags`, above the BWI_TRIGGER_* in bits 0-1: nothing is read before
+ * griddepcontrol.wait.  On Hopper, moreover, most of the weights are requested behind x and rope,
+ * which would else come after them. */
 enum { WEIGHTS_AFTER_WAIT = 1 << 2 };
 
 /* A kernel and what the bundle's attributes say about launching it. */
@@ -473,9 +475,10 @@ static bw_status debug_check(const bw_wo_a_plan *plan, const bw_wo_a_args *args,
   return bwi_leave(&scope, status);
 }
 
+/* Without PDL there is no time before the wait in which weights could come: x goes first. */
 static uint32_t kernel_flags(const bw_wo_a_plan *plan, const variant *v, uint32_t launch_flags) {
   uint32_t flags = bwi_trigger_bits(launch_flags, v->trigger);
-  if (plan->flags & BW_WO_A_WEIGHTS_AFTER_WAIT)
+  if ((plan->flags & BW_WO_A_WEIGHTS_AFTER_WAIT) || (launch_flags & BW_LAUNCH_NO_PDL))
     flags |= WEIGHTS_AFTER_WAIT;
   return flags;
 }

@@ -36,13 +36,23 @@ wait:
 }|>)
 
 // Usage: mbarrier_wait_cluster(ADDRESS, PARITY)
-// The same for data that other CTAs of the cluster sent: acquire at cluster scope.
+// The same for what other CTAs of the cluster did to shared memory: acquire at cluster scope, of
+// shared memory alone.  An acquire of all memory would empty the L1 (CCTL.IVALL).
 macro(<|mbarrier_wait_cluster|>, 2, <|
 {
   .reg .pred complete;
 wait:
-  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 complete, [$1], $2;
+  mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 complete, [$1], $2;
   @!complete bra wait;
+  fence.acquire.sync_restrict::shared::cluster.cluster;
 }|>)
+
+// Usage: mbarrier_arrive_peer(REGISTER)
+// One arrival at a shared::cluster address: release at cluster scope, of shared memory alone.  A
+// release of all memory waits until every store of the SM is performed (MEMBAR.ALL.GPU), which
+// takes microseconds where memory is busy.
+macro(<|mbarrier_arrive_peer|>, 1, <|
+fence.release.sync_restrict::shared::cta.cluster;
+mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [$1];|>)
 
 divert(0)dnl

@@ -100,7 +100,8 @@ macro(<|wo_a_prototype|>, 0, <|
 //              uint32_t n_total,          N = G * R
 //              uint32_t tiles_per_group,  R / tile_n
 //              uint32_t flags)            bits 0-1: trigger late, at entry, after the wait;
-//                                         bit 2: weights only after the wait|>)
+//                                         bit 2: weights only after the wait; on sm_90a
+//                                         most of them behind x and rope|>)
 
 // Usage: wo_a_fullness
 // What the specialization knows about T.
@@ -161,13 +162,18 @@ macro(<|request_weights|>, 0, <|
   setp.ne.u32 weights_after_wait, bit, 0;
   pdl_wait_if(weights_after_wait)
 }
+request_stages(0, eval(STAGES - 1))|>)
+
+// Usage: request_stages(FIRST, LAST)            thread
+// The boxes of these stages.  in: n_tile, rank
+macro(<|request_stages|>, 2, <|
 {
   .reg .b64 map;
   .reg .b32 row, first_k, k;
   tensor_map_address(map, w_map)
   shl.b32 row, n_tile, m4_log2(TILE_N);  // n_tile * TILE_N
   shl.b32 first_k, rank, m4_log2(HEAD_DIM);  // rank * HEAD_DIM
-m4_for(<|STAGE|>, 0, STAGES - 1, <|
+m4_for(<|STAGE|>, $1, $2, <|
   add.u32 k, first_k, eval(STAGE * STAGE_K);
   mbarrier_arrive_expect(LOADED(STAGE), W_STAGE)
   m4_if(WEIGHTS_ONCE, <|tma_load_2d_once|>, <|tma_load_2d|>)(AT(S_W + STAGE * W_STAGE), map, k, row, LOADED(STAGE))

@@ -21,6 +21,11 @@ remark(<|Launch: grid (|>HEADS<| * N/128, 1, 1), block (|>THREADS<|, 1, 1), clus
 // CTA c: rank c % heads = the head of its group; n tile c / heads.  All tokens are one tile.
 wo_a_fullness
 //
+// Warps, by role:
+//   0 .. 15  quantize what is not rotated, a token each two; multiply 16 weight rows by half of K:
+//            those of the first half send the sums, those of the second add what all heads sent
+remark(<|  |>ROTARY_WARP<|       the rotary warp: requests weights, rotates and quantizes the rest|>)
+//
 // Shared memory, dynamic, the start 1024-byte aligned:
 //   offset   bytes  field
 shared_field(<|S_W|>, STAGES * W_STAGE, 1024, <|weights: stage, row, 128 bytes of K; 128B swizzle|>)
@@ -29,6 +34,7 @@ shared_field(<|S_W_SCALES|>, STAGES * SCALE_STAGE, 128, <|scale words: stage, ro
 shared_field(<|S_X_SCALES|>, BLOCKS * XS_BLOCK, 16, <|scales: block, token|>)
 shared_field(<|S_LOADED|>, STAGES * 8, 8, <|mbarrier a stage: weights are in|>)
 shared_field(<|S_SCALES_LOADED|>, 8, 8, <|mbarrier: scale words are in|>)
+shared_field(<|S_ROTATED|>, 8, 8, <|mbarrier: the rotated blocks are in|>)
 shared_field(<|S_REDUCED|>, 8, 8, <|mbarrier: the inbox is full|>)
 m4_if(HEADS > 1, <|shared_field(<|S_INBOX|>, INBOX_TOTAL, 16, <|partial sums: sender, weight row, slot|>)
 |>, <|constant(<|S_INBOX|>, S_W)|>)dnl
@@ -45,12 +51,15 @@ remark(<|The partial sums (sender, weight row, slot: |>INBOX_TOTAL<| bytes) take
 // Barriers.  Every mbarrier completes one phase: its waiters ask for parity 0.
 //   S_LOADED         1 arrival with the bytes of the weight box
 //   S_SCALES_LOADED  1 arrival with the bytes of the scale box
+//   S_ROTATED        32 arrivals, one a thread of the rotary warp
 m4_if(HEADS > 1, <|dnl
 //   S_REDUCED        1 arrival with the bytes of all partial sums we own
 |>, <|dnl
 remark(<|  S_REDUCED        |>eval(ROW_WARPS * 32)<| arrivals, one a thread of the first half|>)
 |>)dnl
+//   bar 0            all threads: the mbarriers are set up
 //   bar 1 .. 8       the two warps of 16 weight rows: the sums of the second are in
+remark(<|  bar |>BARRIER_PLAIN<|           all but the rotary warp: the blocks that are not rotated are in|>)
 m4_if(HEADS == 1, <|dnl
 remark(<|  bar |>BARRIER_USED_UP<|           first half of K: the weights under the sums are used up|>)
 |>, <|dnl
@@ -62,10 +71,11 @@ remark(<|  bar |>BARRIER_USED_UP<|           first half of K: the weights under 
 //   tid, lane, warp   thread in the CTA, in the warp; warp in the CTA
 //   rank, n_tile      CTA in the cluster = head in the group; tile of 128 outputs
 //   first_row         first token of our tile, in the call
-//   row_warp, k_part  of the warp: 16 weight rows of 8, half of K
-//   leader            predicate: the one thread that drives copies and triggers
-//   flag_bits         parameter flags
+//   chunk, our_token  whose 8 neighbouring elements this thread quantizes
+//   x_to, scale_to    where they and their scale go (shared::cta, to which S_X, S_X_SCALES are added)
+//   row_warp, k_part  of the warp: 16 weight rows of 8, half of K; second_half: k_part is 1
 //   in_eight, in_four lane 4g + q: g and q, its place in the fragments of an mma
+//   leader            of the rotary warp, predicate: the one thread that drives copies and triggers
 //
 // Measured on an H200, with H = 8 and R = 1024: TUNING.md.
 
@@ -75,11 +85,13 @@ remark(<|  bar |>BARRIER_USED_UP<|           first half of K: the weights under 
 
 wo_a_entry
 {
-  .reg .pred leader;
-  .reg .b32 smem, tid, lane, warp, rank, n_tile, first_row;
+  .reg .pred rotates, first_of_4;
+  .reg .b32 smem, tid, lane, warp, rank, n_tile, first_row, group, tile_in_group;
+  .reg .b32 chunk, our_token, x_to, scale_to, c<4>;  // c: the chunk, two elements a register
+  .reg .b64 x_from;
+  .reg .f32 v<CHUNK_ELEMENTS>;  // the chunk, f32
 
   // ---- who and where we are ---------------------------------------------------------
-  .reg .pred elected;
   .reg .b32 cta;
   mov.u32 smem, dynamic_shared;
   mov.u32 tid, %tid.x;
@@ -88,104 +100,25 @@ wo_a_entry
   mov.u32 cta, %ctaid.x;
   place_in_cluster(cta)
   mov.u32 first_row, 0;  // one tile has all tokens
-  elect.sync _|elected, 0xffffffff;
-  setp.eq.and.u32 leader, warp, 0, elected;
+  setp.eq.u32 rotates, warp, ROTARY_WARP;  // ROTARY_WARP
+  @rotates bra.uni rotary_warp;
 
-  .reg .b32 flag_bits;
-  .reg .pred trigger_late, trigger_entry, trigger_after_wait;
-  ld.param.u32 flag_bits, [flags];
-  {
-    .reg .b32 trigger;
-    and.b32 trigger, flag_bits, FLAG_TRIGGER;  // FLAG_TRIGGER
-    setp.eq.and.u32 trigger_late, trigger, 0, leader;
-    setp.eq.and.u32 trigger_entry, trigger, 1, leader;
-    setp.eq.and.u32 trigger_after_wait, trigger, 2, leader;
-  }
-  pdl_trigger_if(trigger_entry)
-
-  // ---- barriers, then the weights: nothing here depends on an earlier kernel ------------
-  // One thread does both, so the copies need not wait for the other threads.
-  only_begin(weights_requested, leader)
-m4_for(<|STAGE|>, 0, STAGES - 1, <|
-  mbarrier_create(LOADED(STAGE), 1)
-|>)dnl
-  mbarrier_create(AT(S_SCALES_LOADED), 1)
-  mbarrier_create(AT(S_REDUCED), m4_if(HEADS > 1, 1, eval(ROW_WARPS * 32)))
-  mbarrier_create_fence
-  request_weights
-  only_end_apart
-
-  // The group needs a division: it follows the big copies.
-  .reg .b32 group, tile_in_group;
   group_of_tile(group, tile_in_group)
 
-  only_begin(scales_requested, leader)
-  request_scales
-m4_if(HEADS > 1, <|dnl
-  // What the inbox will hold: our tokens rank, rank + HEADS, .. below TILE, from each head.
-  expect_inbox
-|>)dnl
-  only_end_apart
-
   // ---- which thread holds what ----------------------------------------------------------
-  // A thread holds 8 neighbouring elements ("chunk") of one token.
-  .reg .pred rotary, rotary_warp, first_of_4;
-  .reg .b32 chunk, block, our_token, x_row;
+  .reg .pred plain, has_token;  // there are threads for 8 tokens
   and.b32 chunk, tid, eval(TOKEN_THREADS - 1);  // tid % TOKEN_THREADS
   shr.u32 our_token, tid, m4_log2(TOKEN_THREADS);  // tid / TOKEN_THREADS
-  shr.u32 block, chunk, 2;
-  add.u32 x_row, first_row, our_token;  // our token, in the call
-  setp.ge.u32 rotary, chunk, ROTARY_CHUNK;  // ROTARY_CHUNK
-  setp.ge.u32 rotary_warp, chunk, eval(TOKEN_THREADS - 32);  // its lanes 24..31 are rotary
-  .reg .pred has_token;  // there are threads for 8
   setp.lt.u32 has_token, our_token, TILE;  // TILE
-
-  .reg .b64 x_from, x_stride, position_from, rope_from;
-  {
-    .reg .b64 column;
-    .reg .b32 head, offset;
-    ld.param.u64 x_from, [x];
-    cvta.to.global.u64 x_from, x_from;
-    mad.lo.u32 head, group, HEADS, rank;  // of the token: group * HEADS + rank
-    mad.wide.u32 x_from, head, eval(2 * HEAD_DIM), x_from;  // bytes of a head
-    shl.b32 offset, chunk, 4;  // bytes of a chunk
-    cvt.u64.u32 column, offset;
-    add.u64 x_from, x_from, column;
-    ld.param.u64 x_stride, [x_token_stride];
-
-    ld.param.u64 position_from, [positions];
-    cvta.to.global.u64 position_from, position_from;
-
-    ld.param.u64 rope_from, [rope];
-    cvta.to.global.u64 rope_from, rope_from;
-    sub.u32 offset, offset, eval(16 * ROTARY_CHUNK);  // 4 pairs of 4 bytes; used where rotary
-    cvt.u64.u32 column, offset;
-    add.u64 rope_from, rope_from, column;
-  }
-
-  .reg .b32 x_to, scale_to;
-  {
-    .reg .b32 slot, part;
-    and.b32 slot, chunk, 1;
-    shl.b32 slot, slot, 1;  // first quarter
-    and.b32 part, block, eval(X_TOKENS - 1);
-    xor.b32 part, part, our_token;
-    mad.lo.u32 slot, part, 4, slot;  // (token ^ block % X_TOKENS) * 4 + quarter
-    shr.u32 part, chunk, 1;
-    and.b32 part, part, 1;  // half of the block
-    mad.lo.u32 x_to, block, X_BLOCK, smem;  // X_BLOCK
-    mad.lo.u32 x_to, slot, 16, x_to;
-    mad.lo.u32 x_to, part, 8, x_to;
-    mad.lo.u32 scale_to, block, XS_BLOCK, smem;  // XS_BLOCK
-    mad.lo.u32 scale_to, our_token, 4, scale_to;
-    and.b32 part, chunk, 3;
-    setp.eq.u32 first_of_4, part, 0;  // stores the scale of its block
-  }
+  setp.lt.and.u32 plain, chunk, ROTARY_CHUNK, has_token;  // ROTARY_CHUNK
+  place_chunk
 
   // And as part of the product: lane 4g + q has weight rows g and g + 8 of its warp's 16.
+  .reg .pred second_half;
   .reg .b32 row_warp, k_part, in_eight, in_four, row;
   and.b32 row_warp, warp, eval(ROW_WARPS - 1);
   shr.u32 k_part, warp, m4_log2(ROW_WARPS);
+  setp.ne.u32 second_half, k_part, 0;
   shr.u32 in_eight, lane, 2;  // g
   and.b32 in_four, lane, 3;  // q
   mad.lo.u32 row, row_warp, WARP_ROWS, in_eight;
@@ -211,65 +144,16 @@ m4_if(HEADS > 1, <|dnl
   cluster_arrive_relaxed  // S_REDUCED for the peers, once they waited
 |>)dnl
 
-  // ---- x, positions and rope belong to earlier kernels until here ---------------------
+  // ---- x belongs to earlier kernels until here; quantize, store as the tensor core wants it ------
+m4_for(<|J|>, 0, 3, <|
+  mov.b32 c<||>J, 0;
+|>)dnl
   pdl_wait
-  pdl_trigger_if(trigger_after_wait)
-
-  // Every load is issued before any arithmetic: positions, x, then rope.
-  .reg .b64 position;
-  only_begin(positions_requested, rotary)
-  {
-    .reg .b64 address;
-    mad.wide.u32 address, x_row, 8, position_from;
-    @has_token ld.global.b64 position, [address];
-  }
-  only_end_apart
-
-  .reg .b32 c<4>;  // the chunk, two elements a register
-  {
-    .reg .b64 address, token_wide;
-    cvt.u64.u32 token_wide, x_row;
-    mad.lo.u64 address, token_wide, x_stride, x_from;
-    @has_token ld.global.v4.b32 {m4_list(<|J|>, 0, 3, <|c<||>J|>)}, [address];
-  }
-
-m4_if(SPREAD, <|dnl
-  // ---- scales of the rows, while the loads are under way --------------------------------
-  // Lane 4g + q will have columns 2q and 2q + 1 of rows g and g + 8.
-  .reg .b32 row_scale_a<2>, row_scale_b<2>;  // T = 1: of the two columns; T = 2: of the sets
-  mbarrier_wait(AT(S_SCALES_LOADED), 0)
-  {
-    .reg .b32 at, offset, byte;
-    mad.lo.u32 at, row, 4, smem;
-    mad.lo.u32 at, k_part, eval(PART_STAGES * SCALE_STAGE), at;
-m4_if(TILE == 1, <|dnl
-    shr.u32 offset, in_four, 1;  // block 2q + i: word of q / 2
-    mad.lo.u32 at, offset, SCALE_STAGE, at;
-    and.b32 offset, in_four, 1;
-    mad.lo.u32 at, offset, 2, at;
-|>, <|dnl
-    add.u32 at, at, in_four;  // block 4 * set + q
-|>)dnl
-m4_for(<|J|>, 0, 1, <|
-    ld.shared.u8 byte, [at+eval(S_W_SCALES + J * m4_if(TILE == 1, 1, SCALE_STAGE))];  // S_W_SCALES
-    shl.b32 row_scale_a<||>J, byte, 23;
-    ld.shared.u8 byte, [at+eval(S_W_SCALES + J * m4_if(TILE == 1, 1, SCALE_STAGE) + 32)];
-    shl.b32 row_scale_b<||>J, byte, 23;
-|>)dnl
-  }
-
-|>)dnl
-  // ---- rotate back, quantize, store as the tensor core wants it -------------------------
-  .reg .f32 v<CHUNK_ELEMENTS>;
-  rotate_and_quantize
-
-  // ---- scale bytes of rows that no token has are zero -----------------------------------
-  {
-    .reg .pred mine;
-    setp.eq.u32 mine, warp, eval(THREADS / 32 - 1);
-    setp.eq.and.u32 mine, rank, eval(HEADS - 1), mine;
-    zero_missing_scales(mine, n_tile)
-  }
+  load_chunk(plain)
+  warps_begin(quantized, has_token)
+  widen_chunk
+  quantize_chunk(plain)
+  warps_end
 
   // ---- the product: a warp has 16 weight rows, all tokens, half of K ----------------------
   .reg .f32 zero, acc<eval(4 * SETS)>;
@@ -309,11 +193,15 @@ m4_for(<|J|>, 0, SETS - 1, <|
 |>)dnl
   }
 |>)dnl
-  bar.sync 0;  // the activations are in
+  bar.sync BARRIER_PLAIN, MULTIPLY_THREADS;  // the activations that are not rotated are in
 m4_if(SPREAD, <|dnl
 
   // Where B of our column is, for all blocks that share one.
   .reg .b32 b<4>, x_at;
+  .reg .b32 row_scale_a<2>, row_scale_b<2>;  // T = 1: of the two columns; T = 2: of the sets
+m4_if(TILE == 1, <|dnl
+  .reg .pred early;  // our column is of no rotated block
+|>)dnl
   {
     .reg .b32 column_block, token, part;
     shr.u32 column_block, in_eight, m4_log2(TILE);  // column = block * T + token
@@ -324,15 +212,23 @@ m4_if(SPREAD, <|dnl
     mad.lo.u32 x_at, in_four, 16, x_at;  // slot ^ block % X_TOKENS
     mad.lo.u32 part, k_part, PART_BLOCKS, column_block;
     mad.lo.u32 x_at, part, X_BLOCK, x_at;  // X_BLOCK
+m4_if(TILE == 1, <|dnl
+    setp.lt.u32 early, part, ROTARY_BLOCK;  // ROTARY_BLOCK
+m4_for(<|J|>, 0, 3, <|
+    mov.b32 b<||>J, 0;
+|>)dnl
+|>)dnl
   }
 |>)dnl
 m4_for(<|STAGE|>, 0, PART_STAGES - 1, <|
 
   remark(<|stage |>STAGE<| of our half|>)
-  mbarrier_wait(loaded+eval(S_LOADED + 8 * STAGE), 0)
 m4_if(STAGE == PART_STAGES - 1, <|dnl
-  pdl_trigger_if(trigger_late)
+  warps_begin(rotated_in, second_half)
+  mbarrier_wait(AT(S_ROTATED), 0)
+  warps_end
 |>)dnl
+  mbarrier_wait(loaded+eval(S_LOADED + 8 * STAGE), 0)
   {
     .reg .b32 w<eval(4 * STAGE_BLOCKS)>;
 m4_if(!SPREAD, <|dnl
@@ -341,9 +237,9 @@ m4_if(!SPREAD, <|dnl
     ld.shared.b32 scales_b, [scales_from+eval(S_W_SCALES + STAGE * SCALE_STAGE + 32)];
 |>)dnl
 m4_for(<|STEP|>, 0, STAGE_BLOCKS - 1, <|
-m4_if(SPREAD, <|m4_if((STAGE_BLOCKS * STAGE + STEP) % COLUMN_BLOCKS == 0, <|dnl
-    ld.shared.v4.b32 {b0, b1, b2, b3}, [x_at+eval(S_X + (STAGE_BLOCKS * STAGE + STEP) * X_BLOCK)];  // S_X
-|>)|>)dnl
+m4_if(SPREAD && STEP == 0, <|dnl
+    m4_if(TILE == 1 && STAGE == 0, <|@early |>)ld.shared.v4.b32 {b0, b1, b2, b3}, [x_at+eval(S_X + STAGE_BLOCKS * STAGE / COLUMN_BLOCKS * COLUMN_BLOCKS * X_BLOCK)];  // S_X
+|>)dnl
 m4_if(STEP % LOAD_BLOCKS == 0, <|dnl
     load_blocks(STAGE, STEP, STEP + LOAD_BLOCKS - 1)
 |>)dnl
@@ -354,6 +250,7 @@ m4_if(STEP % LOAD_BLOCKS == 0, <|dnl
 
   // ---- the partial sums -----------------------------------------------------------------
 m4_if(SPREAD, <|dnl
+  load_row_scales
   .reg .b32 token_scale<4>;
   {
     .reg .b32 at;
@@ -397,13 +294,11 @@ m4_if(K % 2 == 0 || TILE == 2, <|dnl
 
   // The second half of K to the first, over the weights that this warp alone has read.
   {
-    .reg .pred second_half;
     .reg .b32 sums, pair;
     mad.lo.u32 sums, row_warp, eval(WARP_ROWS * STAGE_K), smem;
     mad.lo.u32 sums, lane, 16, sums;
     add.u32 sums, sums, eval(S_W + PART_STAGES * W_STAGE);  // S_W, first stage of the half
     add.u32 pair, row_warp, 1;
-    setp.ne.u32 second_half, k_part, 0;
     warps_begin(second_half_sent, second_half)
     bar.warp.sync 0xffffffff;  // all lanes have read
     st.shared.v4.f32 [sums], {m4_list(<|J|>, 0, 3, <|acc<||>J|>)};
@@ -572,5 +467,112 @@ m4_for(<|WORD|>, 0, SUM_WORDS - 1, <|
     store_output(s<||>WORD, eval(WORD * HEADS), lane0)
 |>)dnl
   }
+  exit;
+  // ---- the rotary warp: asks for the weights; rotates back and quantizes the last elements --------
+rotary_warp:
+  .reg .pred leader;
+  elect.sync _|leader, 0xffffffff;
+  
+  .reg .b32 flag_bits;
+  .reg .pred trigger_late, trigger_entry, trigger_after_wait, weights_wait;
+  ld.param.u32 flag_bits, [flags];
+  {
+    .reg .b32 trigger;
+    and.b32 trigger, flag_bits, FLAG_TRIGGER;  // FLAG_TRIGGER
+    setp.eq.and.u32 trigger_late, trigger, TRIGGER_LATE, leader;  // TRIGGER_LATE
+    setp.eq.and.u32 trigger_entry, trigger, TRIGGER_ENTRY, leader;  // TRIGGER_ENTRY
+    setp.eq.and.u32 trigger_after_wait, trigger, TRIGGER_AFTER_WAIT, leader;  // TRIGGER_AFTER_WAIT
+    and.b32 trigger, flag_bits, FLAG_WEIGHTS_AFTER_WAIT;  // FLAG_WEIGHTS_AFTER_WAIT
+    setp.ne.u32 weights_wait, trigger, 0;
+  }
+  pdl_trigger_if(trigger_entry)
+
+  // ---- barriers, then the weights: nothing here depends on an earlier kernel ------------
+  // One thread does both, so the copies need not wait for the other threads.
+  only_begin(weights_requested, leader)
+m4_for(<|STAGE|>, 0, STAGES - 1, <|
+  mbarrier_create(LOADED(STAGE), 1)
+|>)dnl
+  mbarrier_create(AT(S_SCALES_LOADED), 1)
+  mbarrier_create(AT(S_ROTATED), 32)
+  mbarrier_create(AT(S_REDUCED), m4_if(HEADS > 1, 1, eval(ROW_WARPS * 32)))
+  mbarrier_create_fence
+  pdl_wait_if(weights_wait)
+  request_stages(0, eval(FIRST_STAGES - 1))
+  @weights_wait bra weights_requested;  // the other stages behind x and rope
+  request_stages(FIRST_STAGES, eval(STAGES - 1))
+  only_end_apart
+
+  // The group needs a division: it follows the big copies.
+  group_of_tile(group, tile_in_group)
+
+  only_begin(scales_requested, leader)
+  request_scales
+m4_if(HEADS > 1, <|dnl
+  // What the inbox will hold: our tokens rank, rank + HEADS, .. below TILE, from each head.
+  expect_inbox
+|>)dnl
+  only_end  // bar.sync asks for the whole warp
+
+  // Lane 8t + c has chunk c of the rotated ones of token t.
+  .reg .pred rotary;
+  .reg .b64 position_from, rope_from, position;
+  .reg .f32 cosine<4>, sine<4>;
+  shr.u32 our_token, lane, m4_log2(ROTARY_THREADS);  // lane / ROTARY_THREADS
+  and.b32 chunk, lane, eval(ROTARY_THREADS - 1);  // lane % ROTARY_THREADS
+  {
+    .reg .b64 column;
+    .reg .b32 offset;
+    shl.b32 offset, chunk, 4;  // 4 pairs of 4 bytes
+    cvt.u64.u32 column, offset;
+    ld.param.u64 rope_from, [rope];
+    cvta.to.global.u64 rope_from, rope_from;
+    add.u64 rope_from, rope_from, column;
+    ld.param.u64 position_from, [positions];
+    cvta.to.global.u64 position_from, position_from;
+    mad.wide.u32 position_from, our_token, 8, position_from;
+  }
+  add.u32 chunk, chunk, ROTARY_CHUNK;  // ROTARY_CHUNK
+  setp.lt.u32 rotary, our_token, TILE;  // TILE
+  place_chunk
+
+  bar.sync 0;  // the barriers are ready
+m4_if(HEADS > 1, <|dnl
+  cluster_arrive_relaxed
+|>)dnl
+  pdl_wait  // x, positions, rope and the outputs belong to earlier kernels until here
+  pdl_trigger_if(trigger_after_wait)
+  @rotary ld.global.b64 position, [position_from];
+  load_chunk(rotary)
+  shl.b64 position, position, m4_log2(4 * ROPE_DIM);  // bytes of a row
+  add.u64 rope_from, rope_from, position;
+  @rotary ld.global.v4.f32 {m4_list(<|J|>, 0, 3, <|cosine<||>J|>)}, [rope_from];
+  @rotary ld.global.v4.f32 {m4_list(<|J|>, 0, 3, <|sine<||>J|>)}, [rope_from+eval(2 * ROPE_DIM)];
+  {
+    .reg .pred requests;
+    and.pred requests, leader, weights_wait;
+    only_begin(rest_requested, requests)
+    request_stages(FIRST_STAGES, eval(STAGES - 1))
+    only_end_apart
+  }
+  widen_chunk
+m4_for(<|J|>, 0, 3, <|
+  rotate_back(V(2 * J), V(2 * J + 1), cosine<||>J, sine<||>J)
+|>)dnl
+  quantize_chunk(rotary)
+  mbarrier_arrive(AT(S_ROTATED))
+  {
+    // Scale bytes of rows that no token has are zero.
+    .reg .pred mine;
+    setp.eq.u32 mine, rank, eval(HEADS - 1);
+    zero_missing_scales(mine, n_tile)
+  }
+  only_begin(triggered, trigger_late)
+  mbarrier_wait(LOADED(eval(STAGES - 1)), 0)
+  pdl_trigger_if(trigger_late)
+  only_end_apart
+m4_if(HEADS > 1, <|dnl
+  cluster_wait  // every thread that arrived waits
+|>)dnl
   exit;
 }

@@ -8,6 +8,9 @@ m4_once(<|wo_a_sm90_common.m4|>)
 constant_text(<|F32_NAN|>, 0f7FFFFFFF)
 constant_text(<|F32_SIGN|>, 0x80000000)
 
+// Where weights wait for x and rope, these stages do not: memory has something to do meanwhile.
+constant(<|FIRST_STAGES|>, 1)
+
 // Usage: ue8m0_by_integers(SCALE, AMAX)
 // in: AMAX (f32) >= 0, or a NaN.  out: SCALE (u32) = AMAX / 448 rounded up to a power of two
 // as ue8m0: the bits of cvt.rp.satfinite.ue8m0x2, which this architecture lacks.  NaN: UE8M0_NAN

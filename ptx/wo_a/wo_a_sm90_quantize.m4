@@ -102,6 +102,23 @@ macro(<|load_rope|>, 1, <|
   ld.global.v4.f32 {m4_list(<|J|>, 0, 3, <|SINE($1, J)|>)}, [address+eval(2 * ROPE_DIM)];
 }|>)
 
+// Usage: request_rope
+// The cosines and sines of a batch.  in: position.  The first ones done, couriers that wait for this
+// may request weights: behind these, rope would be long in coming.  in: weights_wait, quantized_before
+macro(<|request_rope|>, 0, <|
+m4_for(<|I|>, 0, BATCH_OCTETS - 1, <|
+load_rope(I)
+|>)dnl
+{
+  .reg .pred first;
+  not.pred first, quantized_before;
+  and.pred first, first, weights_wait;
+  @first bar.arrive BARRIER_ROPE, ROPE_THREADS;  // rope is under way
+m4_if(BATCHES > 1, <|dnl
+  @first setp.ne.u32 weights_wait, lane, lane;  // once, not in every batch
+|>)dnl
+}|>)
+
 // ---- who owns what --------------------------------------------------------------------
 
 // Usage: own_places

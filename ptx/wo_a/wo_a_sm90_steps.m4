@@ -21,25 +21,33 @@ m4_assert(TILE <= 4 && TILES == 1, <|more tokens: wo_a_sm90_stream.ptx.m4|>)
 constant(<|SPREAD|>, TILE <= 2)
 constant(<|COLUMN_BLOCKS|>, MMA_N / TILE)
 
-// Threads: 64 quantize one token, 8 elements each.  A warp multiplies 16 weight rows by all
-// tokens over half of K: more warps hide the latencies better.
+// Threads: of 64 that share a token, 8 elements each, 56 quantize what is not rotated; 8 of one
+// warp more do what is: its cosines wait for the position, and nobody else waits for them until
+// the last quarter of K is multiplied.  A warp multiplies 16 weight rows by all tokens over half
+// of K: more warps hide the latencies better.
 constant(<|CHUNK_ELEMENTS|>, 8)
 constant(<|TOKEN_THREADS|>, HEAD_DIM / CHUNK_ELEMENTS)
-constant(<|THREADS|>, 512)
+constant(<|ROTARY_THREADS|>, ROPE_DIM / CHUNK_ELEMENTS)  // of a token
+constant(<|MULTIPLY_THREADS|>, 512)
+constant(<|ROTARY_WARP|>, MULTIPLY_THREADS / 32)
+constant(<|THREADS|>, MULTIPLY_THREADS + 32)
+m4_assert(TILE * ROTARY_THREADS <= 32, <|one warp rotates|>)
 constant(<|WARP_ROWS|>, 16)
 constant(<|ROW_WARPS|>, TILE_N / WARP_ROWS)
-constant(<|K_PARTS|>, THREADS / 32 / ROW_WARPS)
+constant(<|K_PARTS|>, MULTIPLY_THREADS / 32 / ROW_WARPS)
 constant(<|PART_STAGES|>, STAGES / K_PARTS)
 constant(<|PART_BLOCKS|>, PART_STAGES * STAGE_BLOCKS)
 m4_assert(K_PARTS == 2 && PART_BLOCKS == 8, <|two halves of K|>)
 constant(<|LOAD_BLOCKS|>, m4_if(SPREAD, 2, STAGE_BLOCKS))  // blocks whose weights are loaded ahead
 constant(<|SETS|>, m4_if(SPREAD, PART_BLOCKS / COLUMN_BLOCKS, 1))  // accumulators of 4 registers
 constant(<|ROTARY_CHUNK|>, (HEAD_DIM - ROPE_DIM) / CHUNK_ELEMENTS)
+constant(<|ROTARY_BLOCK|>, (HEAD_DIM - ROPE_DIM) / BLOCK)
+m4_assert(ROTARY_BLOCK >= BLOCKS - STAGE_BLOCKS, <|only the last stage has rotated blocks|>)
 // Default place of the trigger, after the wait: the fastest on an H200 (TUNING.md).
-constant(<|TRIGGER|>, 2)
-// Two CTAs fit on an SM with 64 registers a thread; three, where shared memory allows, with 40.
-// One head a group needs 41.
-constant(<|MAX_REGISTERS|>, m4_if(TILE == 2 || HEADS == 1, 64, 40))
+constant(<|TRIGGER|>, TRIGGER_AFTER_WAIT)
+// Two CTAs fit on an SM with 56 registers a thread; three, where shared memory allows, with 40.
+// One head a group needs more.
+constant(<|MAX_REGISTERS|>, m4_if(TILE == 2 || HEADS == 1, 56, 40))
 
 // Activations, f16, as B operands.  Each block keeps its order of K from ldmatrix, which gives
 // lane 4g + q bytes 4q..4q+3 and 16+4q..16+4q+3 of the weights: of the two steps of 16 that
@@ -59,11 +67,12 @@ constant(<|RANK_A_COLUMN|>, HEADS == MMA_N && !SPREAD)
 
 // Named barriers; 0 is that of all threads, 1 + w that of the two warps of 16 weight rows.
 constant(<|BARRIER_USED_UP|>, ROW_WARPS + 1)
+constant(<|BARRIER_PLAIN|>, ROW_WARPS + 2)
 
 // Summing: by the warps of the second half of K, one thread a weight row and half of the
 // slots, while those of the first send.
 constant(<|SUM_THREADS|>, 256)
-constant(<|FIRST_SUM_THREAD|>, THREADS - SUM_THREADS)
+constant(<|FIRST_SUM_THREAD|>, MULTIPLY_THREADS - SUM_THREADS)
 constant(<|SUM_WORDS|>, m4_max(1, CHUNK / 2))
 constant(<|SUM_HALVES|>, m4_if(CHUNK > 1, 2, 1))
 
@@ -77,9 +86,9 @@ define(<|ACC|>, <|acc<||>eval(4 * ($1) + $2)|>)
 
 // ---- quantizing -----------------------------------------------------------------------
 
-// Usage: quantize_chunk
-// in: v, f32, our chunk.  Stores it, as f16 of its e4m3 codes, and the scale.
-macro(<|quantize_chunk|>, 0, <|
+// Usage: quantize_chunk(PREDICATE)
+// in: v, f32, our chunk.  Where PREDICATE holds stores it, as f16 of its e4m3 codes, and the scale.
+macro(<|quantize_chunk|>, 1, <|
 {
   .reg .b32 scale, inverse, codes, h<4>;
   .reg .f32 amax, size, other;
@@ -103,43 +112,91 @@ m4_for(<|J|>, 0, CHUNK_ELEMENTS - 1, <|
   f16x2_of_e4m3x4(h0, h1, codes)
   e4m3x4(codes, V(4), V(5), V(6), V(7))
   f16x2_of_e4m3x4(h2, h3, codes)
-  st.shared.v2.b32 [x_to+S_X], {h0, h1};  // S_X
-  st.shared.v2.b32 [x_to+eval(S_X + 16)], {h2, h3};
+  @$1 st.shared.v2.b32 [x_to+S_X], {h0, h1};  // S_X
+  @$1 st.shared.v2.b32 [x_to+eval(S_X + 16)], {h2, h3};
   shl.b32 scale, scale, 23;  // as f32
+  and.pred first_of_4, first_of_4, $1;
   @first_of_4 st.shared.b32 [scale_to+S_X_SCALES], scale;  // S_X_SCALES
 }|>)
 
-// Usage: rotate_and_quantize
-// Loads the cosines, rotates, quantizes our chunk.
-macro(<|rotate_and_quantize|>, 0, <|
-  {
-    .reg .f32 cosine<4>, sine<4>;
-    warps_begin(rope_requested, rotary_warp)
-    {
-      .reg .b64 address;
-      shl.b64 address, position, m4_log2(4 * ROPE_DIM);  // position * bytes of a row
-      add.u64 address, address, rope_from;
-      .reg .pred loads;
-      and.pred loads, rotary, has_token;
-      @loads ld.global.v4.f32 {m4_list(<|J|>, 0, 3, <|cosine<||>J|>)}, [address];
-      @loads ld.global.v4.f32 {m4_list(<|J|>, 0, 3, <|sine<||>J|>)}, [address+eval(2 * ROPE_DIM)];
-    }
-    warps_end
+// Usage: widen_chunk
+// out: v, f32, of our chunk c
+macro(<|widen_chunk|>, 0, <|
 m4_for(<|J|>, 0, 3, <|
-    widen_bf16x2(V(2 * J), V(2 * J + 1), c<||>J)
-|>)dnl
-    warps_begin(rotated, rotary_warp)
-m4_for(<|J|>, 0, 3, <|
-    rotate_back(V(2 * J), V(2 * J + 1), cosine<||>J, sine<||>J)
-|>)dnl
-    warps_end
+widen_bf16x2(V(2 * J), V(2 * J + 1), c<||>J)
+|>)dnl|>)
 
-    warps_begin(quantized, has_token)
-    quantize_chunk
-    warps_end
-  }|>)
+// Usage: place_chunk
+// out: x_from, what we load of token 0; x_to, scale_to, where our chunk and its scale go;
+// first_of_4, predicate: we store the scale.  in: chunk, our_token, group, rank
+macro(<|place_chunk|>, 0, <|
+{
+  .reg .b64 column;
+  .reg .b32 head, offset;
+  ld.param.u64 x_from, [x];
+  cvta.to.global.u64 x_from, x_from;
+  mad.lo.u32 head, group, HEADS, rank;  // of the token: group * HEADS + rank
+  mad.wide.u32 x_from, head, eval(2 * HEAD_DIM), x_from;  // bytes of a head
+  shl.b32 offset, chunk, 4;  // bytes of a chunk
+  cvt.u64.u32 column, offset;
+  add.u64 x_from, x_from, column;
+}
+{
+  .reg .b32 block, slot, part;
+  shr.u32 block, chunk, 2;
+  and.b32 slot, chunk, 1;
+  shl.b32 slot, slot, 1;  // first quarter
+  and.b32 part, block, eval(X_TOKENS - 1);
+  xor.b32 part, part, our_token;
+  mad.lo.u32 slot, part, 4, slot;  // (token ^ block % X_TOKENS) * 4 + quarter
+  shr.u32 part, chunk, 1;
+  and.b32 part, part, 1;  // half of the block
+  mad.lo.u32 x_to, block, X_BLOCK, smem;  // X_BLOCK
+  mad.lo.u32 x_to, slot, 16, x_to;
+  mad.lo.u32 x_to, part, 8, x_to;
+  mad.lo.u32 scale_to, block, XS_BLOCK, smem;  // XS_BLOCK
+  mad.lo.u32 scale_to, our_token, 4, scale_to;
+  and.b32 part, chunk, 3;
+  setp.eq.u32 first_of_4, part, 0;
+}|>)
+
+// Usage: load_chunk(PREDICATE)
+// out: c, our chunk, where PREDICATE holds.  in: x_from, our_token
+macro(<|load_chunk|>, 1, <|
+{
+  .reg .b64 address, token, stride;
+  ld.param.u64 stride, [x_token_stride];
+  cvt.u64.u32 token, our_token;
+  mad.lo.u64 address, token, stride, x_from;
+  @$1 ld.global.v4.b32 {m4_list(<|J|>, 0, 3, <|c<||>J|>)}, [address];
+}|>)
 
 // ---- the product ----------------------------------------------------------------------
+
+// Usage: load_row_scales
+// Where B has several blocks: the scales that lane 4g + q needs, of columns 2q and 2q + 1 of rows g
+// and g + 8.  out: row_scale_a, row_scale_b, as f32.  in: row, in_four, k_part
+macro(<|load_row_scales|>, 0, <|
+mbarrier_wait(AT(S_SCALES_LOADED), 0)
+{
+  .reg .b32 at, offset, byte;
+  mad.lo.u32 at, row, 4, smem;
+  mad.lo.u32 at, k_part, eval(PART_STAGES * SCALE_STAGE), at;
+m4_if(TILE == 1, <|dnl
+  shr.u32 offset, in_four, 1;  // block 2q + i: word of q / 2
+  mad.lo.u32 at, offset, SCALE_STAGE, at;
+  and.b32 offset, in_four, 1;
+  mad.lo.u32 at, offset, 2, at;
+|>, <|dnl
+  add.u32 at, at, in_four;  // block 4 * set + q
+|>)dnl
+m4_for(<|J|>, 0, 1, <|
+  ld.shared.u8 byte, [at+eval(S_W_SCALES + J * m4_if(TILE == 1, 1, SCALE_STAGE))];  // S_W_SCALES
+  shl.b32 row_scale_a<||>J, byte, 23;
+  ld.shared.u8 byte, [at+eval(S_W_SCALES + J * m4_if(TILE == 1, 1, SCALE_STAGE) + 32)];
+  shl.b32 row_scale_b<||>J, byte, 23;
+|>)dnl
+}|>)
 
 // Usage: load_blocks(STAGE, FIRST, LAST)
 // out: w(4 FIRST) .. w(4 LAST + 3), blocks FIRST .. LAST of the warp's stage number STAGE
@@ -238,6 +295,20 @@ macro(<|multiply_by_column|>, 2, <|
 macro(<|multiply_spread|>, 2, <|
 m4_multiply_spread($1, $2, eval(STAGE_BLOCKS * $1 + $2))|>)
 define(<|m4_multiply_spread|>, <|dnl
+m4_if(TILE == 1, <|dnl
+{
+  // The columns of other blocks are zero: one accumulator keeps all of them apart.
+  .reg .pred ours;
+  .reg .b32 a<8>, of_block<4>;
+  widen_block($2, a)
+  setp.eq.u32 ours, in_eight, eval($3 % COLUMN_BLOCKS);
+m4_for(<|J|>, 0, 3, <|
+  selp.b32 of_block<||>J, b<||>J, 0, ours;
+|>)dnl
+  mma_f16(acc, 0, 0, of_block, 0, acc, 0)
+  mma_f16(acc, 0, 4, of_block, 2, acc, 0)
+}
+|>, <|dnl
 {
   .reg .pred ours;
   .reg .b32 a<8>;
@@ -247,11 +318,9 @@ define(<|m4_multiply_spread|>, <|dnl
   mma_f16(d, 0, 4, b, 2, d, 0)
   setp.eq.u32 ours, in_four, eval($3 % COLUMN_BLOCKS * TILE / 2);
 m4_for(<|J|>, 0, 3, <|
-m4_if(TILE == 2 || J % 2 == $3 % 2, <|dnl
   selp.f32 ACC(eval($3 / COLUMN_BLOCKS), J), d<||>J, ACC(eval($3 / COLUMN_BLOCKS), J), ours;
 |>)dnl
-|>)dnl
-}|>)
+}|>)|>)
 
 // Usage: inspect_scales(START, EXTREME, WORDS)
 // in: WORDS0 .., ue8m0.  out: START (f32) = NaN if one of their bytes is, else 0; EXTREME

@@ -15,7 +15,7 @@ include(<|wo_a_sm90_stream_steps.m4|>)dnl
 // wo_a for Hopper: inverse RoPE + MXFP8 quantization + grouped WO-A projection.
 //
 wo_a_facts
-fact(<|attr.trigger|>, 2)
+fact(<|attr.trigger|>, TRIGGER_AFTER_WAIT)
 fact(<|attr.grid_y|>, GRID_Y)
 fact(<|attr.any_clusters|>, 1)
 fact(<|attr.teams|>, TEAMS)
@@ -39,16 +39,10 @@ remark(<|  0 .. |>eval(WARPS - 1)<|   teams 0 and 1, |>TEAM_WARPS<| each: quanti
 //            sums to their owners
 remark(<|  |>WARPS<| .. |>eval(FIRST_COURIER - 1)<|  writers: add what all heads sent of an n tile, quantize, store|>)
 remark(<|  |>FIRST_COURIER<|, |>eval(FIRST_COURIER + 1)<|   couriers of the teams: request weights, work out what to fold into them|>)
-m4_if(HEADS > 1, <|dnl
-remark(<|  |>FIRST_HERALD<|, |>eval(FIRST_HERALD + 1)<|   heralds of the teams: tell the senders that an inbox is read|>)
-|>)dnl
 |>, <|dnl
 //   0 .. 7   the team: quantizes x; multiplies n tile by n tile, sends the sums to their owners;
 //            adds what all heads sent, quantizes, stores
 //   8        its courier: requests weights, works out what to fold into them
-m4_if(HEADS > 1, <|dnl
-//   9        its herald: tells the senders that the inbox is read
-|>)dnl
 |>)dnl
 //
 wo_a_fullness
@@ -63,12 +57,9 @@ shared_field(<|S_W_TOPS|>, TILE_N * 4, 128, <|f32 to apply to the sums, negative
 shared_field(<|S_LOADED|>, STAGES * 8, 8, <|mbarrier a stage: weights are in|>)
 shared_field(<|S_EMPTY|>, STAGES * 8, 8, <|mbarrier a stage: weights are used up|>)
 shared_field(<|S_SCALES_LOADED|>, 8, 8, <|mbarrier: scale words are in|>)
-shared_field(<|S_INSPECTED|>, 8, 8, <|mbarrier: fields, tops and whether they count are in|>)
+shared_field(<|S_INSPECTED|>, 8, 8, <|mbarrier: fields and tops are in|>)
 shared_field(<|S_REDUCED|>, INBOXES * 8, 8, <|mbarrier: the inbox is full|>)
-shared_field(<|S_READ|>, INBOXES * 8, 8, <|mbarrier: our inbox is read|>)
-m4_if(HEADS > 1, <|dnl
 shared_field(<|S_FREE|>, INBOXES * 8, 8, <|mbarrier: all inboxes we send to are read|>)
-|>)dnl
 constant(<|TEAM_BYTES|>, (SHARED_BYTES + 1023) / 1024 * 1024)dnl
 define(<|SHARED_BYTES|>, eval(TEAMS * TEAM_BYTES))dnl
 m4_if(TEAMS == 2, <|dnl
@@ -85,9 +76,9 @@ undivert(1)dnl
 //
 // Barriers.  Each team has its own mbarriers.  Each completes one phase per n tile of the team,
 m4_if(INBOXES > 1, <|dnl
-// those of an inbox (S_REDUCED, S_READ, S_FREE) per n tile that has it,
+// those of an inbox (S_REDUCED, S_FREE) per n tile that has it,
 |>)dnl
-// except where nobody waits: S_FREE after the last n tile; S_REDUCED and S_READ of a rank without
+// except where nobody waits: S_FREE after the last n tile of the inbox; S_REDUCED of a rank without
 // tokens.
 m4_if(HEADS == 1, <|dnl
 //   bar 0            all threads: the mbarriers are set up
@@ -98,6 +89,7 @@ m4_if(BATCHES > 1, <|dnl
 |>, <|dnl
 //                    the ranges of all tokens are complete; the activations are in
 |>)dnl
+//   bar 2            warps with rotated blocks and couriers, if weights wait: rope is under way
 //   S_LOADED         1 arrival with the bytes of the weight box
 remark(<|  S_EMPTY          |>TEAM_WARPS<| arrivals, one a warp of the team|>m4_if(TEAMS > 1, <|<|; the courier waits, of stage |>TURN_STAGE<| the|>|>))
 m4_if(TEAMS > 1, <|dnl
@@ -110,9 +102,10 @@ m4_if(HEADS > 1, <|dnl
 |>, <|dnl
 remark(<|  S_REDUCED        |>eval(TEAM_WARPS * 32)<| arrivals, one a thread of the team|>)
 |>)dnl
-remark(<|  S_READ           |>eval(READER_WARPS * m4_if(HEADS > 1, 1, 32))<| arrivals, one a |>m4_if(HEADS == 1, <|thread that reads|>, TEAMS > 1, <|writer|>, <|warp of the team|>)<||>)
 m4_if(HEADS > 1, <|dnl
-remark(<|  S_FREE           |>OWNERS<| arrivals, one a rank that owns tokens|>)
+remark(<|  S_FREE           |>FREE_ARRIVALS<| arrivals, one a warp that reads in each rank that owns tokens|>)
+|>, <|dnl
+remark(<|  S_FREE           |>FREE_ARRIVALS<| arrivals, one a thread that reads|>)
 |>)dnl
 m4_if(HEADS > 1, <|dnl
 //   cluster barrier  the mbarriers are set up
@@ -126,7 +119,7 @@ m4_if(HEADS > 1, <|dnl
 remark(<|  n_tile, tiles     our team's n tile (of |>TILE_N<| outputs), now or next; how many n tiles of the|>)
 //                     cluster are left from it on (none if that is not above 0)
 //   first_row         first token of the CTA, in the call
-//   courier, herald, leader   predicates: of which warp; the one thread of a courier that copies
+//   courier, leader   predicates: a courier; its one thread that copies
 m4_if(INBOXES == 2, <|dnl
 //   parity            of the phase of this n tile, and the number of its inbox
 //   lap, lapped       parity of the mbarriers of that inbox; predicate: it was used before
@@ -145,7 +138,7 @@ m4_if(INBOXES == 2, <|dnl
 
 wo_a_entry
 {
-  .reg .pred leader, courier, herald, serves;
+  .reg .pred leader, courier, serves;
   .reg .b32 smem, team, tid, lane, warp, team_warp, rank, n_tile, tiles, first_row;
 
   // ---- who and where we are ---------------------------------------------------------
@@ -155,8 +148,6 @@ wo_a_entry
   and.b32 lane, tid, 31;
   shr.u32 warp, tid, 5;
   setp.ge.u32 courier, warp, FIRST_COURIER;  // FIRST_COURIER
-  setp.ge.u32 herald, warp, FIRST_HERALD;  // FIRST_HERALD
-  setp.lt.and.u32 courier, warp, FIRST_HERALD, courier;  // FIRST_HERALD
   {
     .reg .b32 cta;
     mov.u32 cta, %ctaid.x;
@@ -166,11 +157,13 @@ wo_a_entry
   and.pred leader, courier, elected;
 
   .reg .b32 flag_bits;
-  .reg .pred trigger_entry, trigger_after_wait;
+  .reg .pred trigger_entry, trigger_after_wait, weights_wait;
   ld.param.u32 flag_bits, [flags];
   {
     .reg .pred one;
     .reg .b32 trigger;
+    and.b32 trigger, flag_bits, FLAG_WEIGHTS_AFTER_WAIT;  // FLAG_WEIGHTS_AFTER_WAIT
+    setp.ne.u32 weights_wait, trigger, 0;
     setp.eq.u32 one, tid, 0;
     and.b32 trigger, flag_bits, FLAG_TRIGGER;  // FLAG_TRIGGER
     setp.eq.and.u32 trigger_entry, trigger, TRIGGER_ENTRY, one;  // TRIGGER_ENTRY
@@ -193,9 +186,6 @@ m4_if(TEAMS > 1, <|dnl
     .reg .b32 number;
     shr.u32 number, warp, m4_log2(TEAM_WARPS);  // warp / TEAM_WARPS
     @courier sub.u32 number, warp, FIRST_COURIER;  // FIRST_COURIER
-m4_if(HEADS > 1, <|dnl
-    @herald sub.u32 number, warp, FIRST_HERALD;  // FIRST_HERALD
-|>)dnl
     setp.ge.u32 serves_all, number, TEAMS;  // TEAMS
     @serves_all mov.u32 number, 0;  // writers begin with team 0's
     mad.lo.u32 team, number, TEAM_BYTES, smem;  // TEAM_BYTES
@@ -219,10 +209,7 @@ m4_for(<|STAGE|>, 0, STAGES - 1, <|
   mbarrier_create(AT(S_INSPECTED), 1)
 m4_for(<|BOX|>, 0, INBOXES - 1, <|
   mbarrier_create(AT(S_REDUCED + 8 * BOX), m4_if(HEADS > 1, 1, eval(TEAM_WARPS * 32)))
-  mbarrier_create(AT(S_READ + 8 * BOX), eval(READER_WARPS * m4_if(HEADS > 1, 1, 32)))
-m4_if(HEADS > 1, <|dnl
-  mbarrier_create(AT(S_FREE + 8 * BOX), OWNERS)
-|>)dnl
+  mbarrier_create(AT(S_FREE + 8 * BOX), FREE_ARRIVALS)
 |>)dnl
   mbarrier_create_fence
   {
@@ -230,7 +217,8 @@ m4_if(HEADS > 1, <|dnl
     setp.le.s32 idle, tiles, 0;
     @idle bra requested;
   }
-  request_weights
+  pdl_wait_if(weights_wait)
+  request_stages(0, eval(FIRST_STAGES - 1))
   request_scales_of_tile
 m4_if(HEADS > 1, <|dnl
   expect_classes(AT(S_REDUCED))
@@ -238,11 +226,14 @@ m4_if(INBOXES == 2, <|dnl
   {
     .reg .pred only_one;
     setp.le.s32 only_one, tiles, TEAMS;  // TEAMS
-    @only_one bra requested;
+    @only_one bra both_expected;
   }
   expect_classes(AT(S_REDUCED + 8))
+both_expected:
 |>)dnl
 |>)dnl
+  @weights_wait bra requested;  // the other stages behind x and rope: rest_of_weights
+  request_stages(FIRST_STAGES, eval(STAGES - 1))
   only_end_apart
 
 m4_if(HEADS > 1, <|dnl
@@ -343,13 +334,13 @@ m4_if(GRID_Y > 1, <|dnl
   mov.b32 unfolded, 0;  // 1: a token that cannot be folded
   mov.b32 position, 0;  // only rotary warps load it
   pdl_wait  // x, positions, rope and the outputs belong to earlier kernels until here
+  pdl_trigger_if(trigger_after_wait)
   warps_begin(position_requested, rotary)
   load_position(position)
   warps_end
 m4_for(<|I|>, 0, BATCH_OCTETS - 1, <|
   load_chunks(c, I)
 |>)dnl
-  pdl_trigger_if(trigger_after_wait)
 m4_if(HEADS > 1, <|dnl
   @quantized_before bra.uni mbarriers_ready;
   cluster_wait  // every peer is ready to receive
@@ -375,6 +366,12 @@ m4_for(<|I|>, 0, BATCH_OCTETS - 1, <|
 |>)dnl
   // ---- rotate back, quantize -----------------------------------------------------------------
   .reg .b32 scale<PASSES>;
+m4_if(ROPE_AHEAD, <|dnl
+  .reg .f32 cosine<eval(4 * BATCH_OCTETS)>, sine<eval(4 * BATCH_OCTETS)>;
+  warps_begin(rope_requested, rotary)
+  request_rope
+  warps_end
+|>)dnl
 m4_for(<|PASS|>, 0, LAST_PASS - 1, <|
   encode_blocks(PASS)
 |>)dnl
@@ -384,10 +381,11 @@ m4_for(<|PASS|>, 0, LAST_PASS - 1, <|
 
 encode_rotary:
   {
-    .reg .f32 cosine<eval(4 * BATCH_OCTETS)>, sine<eval(4 * BATCH_OCTETS)>, v<eval(8 * BATCH_OCTETS)>;
-m4_for(<|I|>, 0, BATCH_OCTETS - 1, <|
-    load_rope(I)
+m4_if(!ROPE_AHEAD, <|dnl
+    .reg .f32 cosine<eval(4 * BATCH_OCTETS)>, sine<eval(4 * BATCH_OCTETS)>;
+    request_rope
 |>)dnl
+    .reg .f32 v<eval(8 * BATCH_OCTETS)>;
 m4_for(<|I|>, 0, BATCH_OCTETS - 1, <|
     widen_chunk(I)
     rotate_chunk(I)
@@ -432,7 +430,7 @@ quantized:
 
   // ---- the product: a warp has 16 weight rows, all tokens, all of K ----------------------
   .reg .f32 acc<eval(4 * OCTETS)>;
-  .reg .b32 a<eval(8 * BUFFERS)>;  // A operands; those of the stage before may be in flight
+  .reg .b32 a<eval(8 * BUFFERS)>;  // A operands; those of the block before may be in flight
   .reg .b32 in_four, w_from, x_start;
   and.b32 in_four, lane, 3;  // lane 4g + q: q
   .reg .b32 fields_a<STAGES>, fields_b<STAGES>, apply_a, apply_b;  // of weight rows g and g + 8
@@ -512,7 +510,7 @@ multiplied:
     .reg .b32 bars, before;
     inbox_barriers(bars)
     xor.b32 before, LAP, 1;
-    m4_if(HEADS > 1, <|mbarrier_wait_cluster(bars+S_FREE, before)|>, <|mbarrier_wait(bars+S_READ, before)|>)
+    m4_if(HEADS > 1, <|mbarrier_wait_cluster|>, <|mbarrier_wait|>)(bars+S_FREE, before)
   }
 inboxes_free:
   {
@@ -560,9 +558,6 @@ m4_if(HEADS > 1, <|dnl
 |>)dnl
   @courier bra.uni couriers;
 m4_if(TEAMS > 1, <|dnl
-m4_if(HEADS > 1, <|dnl
-  @herald bra.uni heralds;
-|>)dnl
 
   // ---- writers: what all heads say of an n tile, summed in the order of heads, out --------------
 m4_assert(OWNERS == HEADS, <|writers of a rank without tokens|>)dnl
@@ -578,49 +573,12 @@ next_outputs:
   bra.uni next_outputs;
 |>)dnl
 
-m4_if(HEADS > 1, <|dnl
-  // ---- heralds: senders may fill an inbox of their team again ---------------------------------
-heralds:
-m4_if(OWNERS < HEADS, <|dnl
-  {
-    .reg .pred idle;
-    setp.ge.u32 idle, rank, OWNERS;  // OWNERS
-    @idle exit;
-  }
-|>)dnl
-next_inbox:
-  {
-    .reg .pred last;  // its senders have nothing more for this inbox
-    setp.le.s32 last, tiles, eval(INBOXES * TEAMS);
-    @last exit;
-  }
-  .reg .b32 bars;
-  inbox_barriers(bars)
-  mbarrier_wait(bars+S_READ, LAP)
-  only_begin(expected, elected)
-  expect_classes(bars+S_REDUCED)
-  only_end_apart
-  // A peer that another lane frees may have sent before one lane expects the bytes: the count of
-  // bytes goes below zero then, and the phase still waits for that lane's arrival.
-  {
-    .reg .pred peer;
-    .reg .b32 to;
-    setp.lt.u32 peer, lane, HEADS;  // HEADS
-    only_begin(freed, peer)
-    add.u32 to, bars, S_FREE;  // S_FREE
-    peer_address(to, to, lane)
-    mbarrier.arrive.release.cluster.shared::cluster.b64 _, [to];
-    only_end  // all lanes stay within a phase of each other
-  }
-  following_tile
-  bra.uni next_inbox;
-|>)dnl
-
   // ---- couriers: a team's copies, and what to fold into its weights ----------------------------
 couriers:
   {
     .reg .pred idle;
     setp.le.s32 idle, tiles, 0;
+    rest_of_weights(idle)
     @idle exit;
   }
 next_load:

@@ -18,24 +18,24 @@ constant(<|GRID_Y|>, m4_ceil_div(TILES, MOST_TILES))
 constant(<|TOKENS|>, TILE * TILES / GRID_Y)
 constant(<|OCTETS|>, m4_ceil_div(TOKENS, 8))  // of tokens: an octet is 8 columns of the product
 
-// They are quantized in batches of up to 4 octets, the last of which may be padded.
-constant(<|BATCHES|>, m4_ceil_div(OCTETS, 4))
+// They are quantized in batches of up to 4 octets, of up to 3 where there are more than 8 in all,
+// which leaves registers for ROPE_AHEAD.  The last batch may be padded.
+constant(<|BATCHES|>, m4_ceil_div(OCTETS, m4_if(OCTETS > 8, 3, 4)))
 constant(<|BATCH_OCTETS|>, m4_ceil_div(OCTETS, BATCHES))
 constant(<|COLUMNS|>, BATCHES * BATCH_OCTETS * 8)
 
 // A team multiplies an n tile, 16 weight rows a warp, and sends the sums to their owners.  All
 // teams quantize x.  Each has a courier, a warp that requests its weights and works out what to
-// fold into them, and a herald, a warp that tells peers when an inbox is free: a release at
-// cluster scope waits for everything that its warp has under way, too long for others.  Of two
-// teams the inboxes are read by warps of their own, the writers; a single team does it itself.
+// fold into them.  Of two teams the inboxes are read by warps of their own, the writers; a single
+// team does it itself.
 constant(<|WARP_ROWS|>, 16)
-constant(<|TEAMS|>, m4_if(TOKENS > 24, 2, 1))
+constant(<|ONE_TEAM_TOKENS|>, 16)             // up to which two CTAs an SM beat two teams
+constant(<|TEAMS|>, m4_if(TOKENS > ONE_TEAM_TOKENS, 2, 1))
 constant(<|TEAM_WARPS|>, TILE_N / WARP_ROWS)
 constant(<|WARPS|>, TEAMS * TEAM_WARPS)
 constant(<|WRITER_WARPS|>, m4_if(TEAMS > 1, 4, 0))
 constant(<|FIRST_COURIER|>, WARPS + WRITER_WARPS)
-constant(<|FIRST_HERALD|>, FIRST_COURIER + TEAMS)
-constant(<|THREADS|>, (FIRST_HERALD + m4_if(HEADS > 1, TEAMS, 0)) * 32)
+constant(<|THREADS|>, (FIRST_COURIER + TEAMS) * 32)
 constant(<|READER_WARPS|>, m4_if(TEAMS > 1, WRITER_WARPS, TEAM_WARPS))
 // A quarter of an SM has 16,384 registers for its warps, of one CTA with two teams or of two CTAs
 // with one; a thread gets a multiple of 8.
@@ -49,6 +49,8 @@ constant(<|TURN_STAGE|>, 1)                // once a team has used it up, the ot
 // warps do it.  A thread has 8 elements of every octet of a batch, all requested at once.
 constant(<|PASSES|>, BLOCKS / WARPS)
 constant(<|LAST_PASS|>, PASSES - 1)
+// Where there are two passes and registers for it, cosines are requested before the first.
+constant(<|ROPE_AHEAD|>, PASSES > 1 && (BATCHES == 1 || BATCH_OCTETS < 4))
 constant(<|FIRST_ROTARY_WARP|>, (HEAD_DIM - ROPE_DIM) / BLOCK - LAST_PASS * WARPS)
 m4_assert(FIRST_ROTARY_WARP >= 0, <|only the last pass has rotated blocks|>)
 
@@ -88,9 +90,14 @@ define(<|LAP|>, <|m4_if(INBOXES == 2, <|lap|>, <|parity|>)|>)
 constant(<|HALVES|>, m4_if(READER_WARPS * 32 > TILE_N && VECTOR > 1, 2, 1))
 constant(<|WORDS|>, VECTOR / HALVES)
 constant(<|SLOT_WORDS|>, VECTORS * WORDS)  // of a thread, of one class slot
+constant(<|SUM_WARPS|>, m4_if(TEAMS == 1 && HALVES == 1, TILE_N / 32, READER_WARPS))  // that have any
+// Who says that inboxes are free: one lane of each of these warps of each owner; alone, every thread.
+constant(<|FREE_ARRIVALS|>, m4_if(HEADS > 1, OWNERS * SUM_WARPS, SUM_WARPS * 32))
 
-// Named barrier of all teams, without those that serve them.
+// Named barriers: of the warps that quantize; of those with rotated blocks and the couriers.
 constant(<|BARRIER_TEAMS|>, 1)
+constant(<|BARRIER_ROPE|>, 2)
+constant(<|ROPE_THREADS|>, 32 * (ROPE_DIM / BLOCK + TEAMS))
 
 // What a CTA of an H100 or H200 can have: 227 KiB.
 constant(<|MOST_SHARED_BYTES|>, 232448)

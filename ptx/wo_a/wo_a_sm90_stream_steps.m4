@@ -59,15 +59,15 @@ tiles_known:
 // phase: the other team cannot pass its next turn before our warps have all used up that stage.
 macro(<|take_turn|>, 0, <|
 {
-  .reg .pred second;
+  .reg .pred second, follows;
   .reg .b32 other, phase;
   setp.ne.u32 second, team, smem;
   add.u32 other, smem, TEAM_BYTES;  // TEAM_BYTES
   @second mov.u32 other, smem;
   xor.b32 phase, parity, 1;
   @second mov.u32 phase, parity;
-  or.pred second, second, sent_before;
-  @!second bra.uni in_turn;
+  or.pred follows, second, sent_before;
+  @!follows bra.uni in_turn;
   mbarrier_wait(other+eval(S_EMPTY + 8 * TURN_STAGE), phase)
 in_turn:
 }|>)
@@ -117,15 +117,14 @@ mov.u32 $1, team;
 |>)dnl|>)
 
 // Usage: other_team_follows
-// Steps to the n tile after this one, which is the other team's, for a warp that serves all teams.
+// Steps to the n tile after this one, which is the other team's, for a warp that serves both.
 // in/out: n_tile, tiles, team, parity, lap
 macro(<|other_team_follows|>, 0, <|
 {
   .reg .pred first;
+  .reg .b32 end;
   sub.u32 tiles, tiles, 1;
   add.u32 n_tile, n_tile, 1;
-m4_if(TEAMS > 1, <|dnl
-  .reg .b32 end;
   add.u32 team, team, TEAM_BYTES;  // TEAM_BYTES
   add.u32 end, smem, eval(TEAMS * TEAM_BYTES);
   setp.eq.u32 first, team, end;  // the first team's is next
@@ -137,9 +136,6 @@ m4_if(INBOXES == 2, <|dnl
   @wraps xor.b32 lap, lap, 1;
 |>, <|dnl
   @first xor.b32 parity, parity, 1;
-|>)dnl
-|>, <|dnl
-  xor.b32 parity, parity, 1;
 |>)dnl
 }|>)
 
@@ -169,6 +165,22 @@ macro(<|load_row_scales|>, 0, <|
   load_row_words(scales_a, at, S_W_SCALES)
   load_row_words(scales_b, at, S_W_SCALES + 8 * 4)  // 8 rows on, a word each
 }|>)
+
+// Usage: rest_of_weights(IDLE)                    warp
+// The weights of the first n tile that were to come behind x and rope, unless IDLE (predicate): there
+// is no n tile.  in: weights_wait, leader; n_tile, rank
+macro(<|rest_of_weights|>, 1, <|
+warps_begin(rest_requested, weights_wait)
+{
+  .reg .pred requests;
+  bar.sync BARRIER_ROPE, ROPE_THREADS;  // rope is under way
+  not.pred requests, $1;
+  and.pred requests, requests, leader;
+  only_begin(requested, requests)
+  request_stages(FIRST_STAGES, eval(STAGES - 1))
+  only_end_apart
+}
+warps_end|>)
 
 // Usage: inspect_scales                         warp
 // Works out from the scales of an n tile, once they are in, what its rows are to be multiplied by.
@@ -534,7 +546,7 @@ m4_for(<|K|>, 0, SLOT_WORDS - 1, <|
 |>)dnl
   // Lane k has the scale of sum k.
   {
-    .reg .b32 offset, high;
+    .reg .b32 offset;
     and.b32 offset, lane, eval(WORDS - 1);
     shr.u32 row, lane, m4_log2(WORDS);
     mad.lo.u32 row, row, VECTOR, offset;  // VECTOR
@@ -546,6 +558,30 @@ m4_for(<|K|>, 0, SLOT_WORDS - 1, <|
     add.u64 to, to, qs_tile;
     @live st.global.b8 [to], scale;
   }
+}|>)
+
+// Usage: free_inbox                             warp
+// This warp has read the inbox: its senders may fill it again, if they have an n tile for it.
+// in: bars; tiles, from this n tile on; lane, warp, rank
+macro(<|free_inbox|>, 0, <|
+{
+  .reg .pred again, expects;
+  .reg .b32 to;
+  setp.gt.s32 again, tiles, eval(INBOXES * TEAMS);
+  warps_begin(freed, again)
+  and.b32 to, warp, eval(READER_WARPS - 1);
+  setp.eq.u32 expects, to, 0;  // the first of the warps, one lane
+  setp.eq.and.u32 expects, lane, 0, expects;
+  only_begin(expected, expects)
+  expect_classes(bars+S_REDUCED)
+  only_end  // all lanes have read, too
+  setp.lt.u32 expects, lane, HEADS;  // HEADS
+  only_begin(told, expects)
+  add.u32 to, bars, S_FREE;  // S_FREE
+  peer_address(to, to, lane)
+  mbarrier_arrive_peer(to)
+  only_end_apart
+  warps_end
 }|>)
 
 // Usage: sum_and_write
@@ -605,7 +641,7 @@ m4_if(TEAMS == 1 && HALVES == 1, <|dnl
   {
     .reg .pred upper;  // nothing is left for the second half of the team
     setp.ge.u32 upper, tid, TILE_N;  // TILE_N
-    @upper bra.uni summed;
+    @upper bra.uni all_written;
   }
 |>)dnl
 m4_for(<|SLOT|>, 0, CLASS_SLOTS - 1, <|
@@ -621,12 +657,7 @@ m4_for(<|WORD|>, 0, WORDS - 1, <|
 |>)dnl
 |>)dnl
 |>)dnl
-summed:
-  m4_if(HEADS > 1, <|release_stage|>, <|mbarrier_arrive|>)(bars+S_READ)
-m4_if(TEAMS == 1 && HALVES == 1, <|dnl
-  setp.ge.u32 idle, tid, TILE_N;  // TILE_N
-  @idle bra.uni all_written;
-|>)dnl
+  m4_if(HEADS > 1, <|free_inbox|>, <|mbarrier_arrive(bars+S_FREE)|>)
   shr.u32 quarter, n_row, 5;
 m4_if(TILE_N < QS_COLUMNS, <|dnl
   {
