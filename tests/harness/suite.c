@@ -18,6 +18,10 @@ bool bwt_full(void) {
   return set != NULL && *set != '\0';
 }
 
+bool bwt_sampled(void) {
+  return getenv("BW_SAMPLE") != NULL;
+}
+
 /* A line by itself: run-suites.sh looks for it at a line's start. */
 void bwt_skipped(const char *format, ...) {
   va_list arguments;

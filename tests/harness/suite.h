@@ -56,6 +56,8 @@ int bwt_suite_main(const char *suite, const struct bwt_test *tests, size_t count
 
 /* BW_FULL is set. */
 bool bwt_full(void);
+/* BW_SAMPLE is set, as for the sanitizers: what takes long should do less. */
+bool bwt_sampled(void);
 
 /* For a test that needs what this machine lacks: says so and returns from the test, which
  * scripts/run-suites.sh then counts as skipped, not as passed. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The emulated driver, order of work: streams and events, host functions, captures and
- * their errors, graphs, programmatic dependent launch.
+ * their errors, graphs, programmatic dependent launch; what the checks of accesses make of it.
  */
 #include <cuda.h>
 
 #include "emulator/driver/private.h"
+#include "emulator/engine/order.h"
 #include "harness/suite.h"
 
 #include <pthread.h>
@@ -538,6 +539,83 @@ START_TEST(capture_errors) {
 }
 END_TEST
 
+/* ---- the order that accesses are checked by ---------------------------------------------- */
+
+/* Two digits onto one word, a third one late onto another. */
+static void push_three(CUdeviceptr two, CUdeviceptr third, CUstream s) {
+  OK(push_digit(two, 1, 0, s));
+  OK(push_digit(two, 2, 0, s));
+  OK(push_digit(third, 3, 500, s));
+}
+
+static CUgraphExec graph_of_three(CUdeviceptr two, CUdeviceptr third, CUstream s) {
+  CUgraph g;
+  OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+  push_three(two, third, s);
+  OK(cuStreamEndCapture(s, &g));
+  return instantiate(g);
+}
+
+/* Streams and graphs that come and go, each after the host has waited for the one before it:
+ * no report, and what the emulator keeps of them is used again. */
+START_TEST(timelines_are_few) {
+  open_device();
+  CUdeviceptr w = word();
+  for (int i = 0; i < 50; i++) {
+    CUstream s;
+    OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    CUgraphExec e = graph_of_three(w, w, s);
+    OK(cuMemsetD32Async(w, 0, 1, s));
+    OK(cuGraphLaunch(e, s));
+    OK(cuStreamSynchronize(s));
+    OK(cuStreamDestroy(s));
+    OK(cuGraphExecDestroy(e));
+    ck_assert_uint_eq(word_at(w), 123);
+  }
+  ck_assert_uint_le(order_timeline(NULL), 10);
+}
+END_TEST
+
+/* What comes in place of a stream or a graph that nobody waited for is not ordered behind it, and
+ * neither are two paths of one graph: so what is behind the one knows nothing of the other.
+ * _i: which. */
+START_TEST(races_are_seen) {
+  open_device();
+  CUdeviceptr u = word(), v = word(), w = word();
+  CUstream s, t;
+  OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+  OK(cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
+  if (_i == 0) {
+    OK(push_digit(w, 1, 0, s));
+    OK(cuStreamDestroy(s));
+    OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    push_three(v, w, s);
+  } else if (_i == 1) {
+    CUgraphExec first = graph_of_three(w, u, s);
+    OK(cuGraphLaunch(first, s));
+    OK(cuGraphExecDestroy(first));
+    OK(cuGraphLaunch(graph_of_three(v, w, t), t));
+  } else {
+    CUgraph g;
+    CUevent fork, join;
+    OK(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
+    OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(push_digit(w, 1, 0, s));
+    OK(cuEventRecord(fork, s));
+    OK(cuStreamWaitEvent(t, fork, 0));
+    OK(push_digit(w, 2, 0, s));
+    push_three(v, w, t);
+    OK(cuEventRecord(join, t));
+    OK(cuStreamWaitEvent(s, join, 0));
+    OK(cuStreamEndCapture(s, &g));
+    OK(cuGraphLaunch(instantiate(g), s));
+  }
+  FAILS(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
+  ck_assert_int_eq(strncmp(barewarp_emulated_report_rule(), "race-", 5), 0);
+}
+END_TEST
+
 int main(void) {
   const struct bwt_test tests[] = {
       BWT_TEST("stream", order_in_a_stream, 10),
@@ -555,6 +633,8 @@ int main(void) {
       BWT_TEST("graph", graph_by_hand, 20),
       BWT_TEST("graph", graph_outlives_its_code, 20),
       BWT_TEST("graph", capture_errors, 20),
+      BWT_TEST("accesses", timelines_are_few, 20),
+      BWT_LOOP("accesses", races_are_seen, 0, 3, 20),
   };
   return bwt_suite_main("emu_driver_order", tests, BWT_COUNT(tests));
 }

@@ -34,7 +34,7 @@ static void draw_seeds(uint64_t seeds[SEEDS], unsigned pair) {
 
 /* The sanitizers' run, some thirty times slower where a kernel hangs, takes few. */
 static unsigned seeds_of(unsigned all) {
-  return getenv("BW_SAMPLE") != NULL ? 1 + all / 10 : all;
+  return bwt_sampled() ? 1 + all / 10 : all;
 }
 
 static bool among(const unsigned *lines, unsigned count, unsigned line) {

@@ -21,6 +21,7 @@ struct exec_node {
   CUgraphNode origin; /* only compared */
   bool disabled;
   uint32_t timeline; /* for the order of accesses; 0: none yet */
+  bool continued;    /* a later node has this timeline, too */
 };
 
 struct CUgraphExec_st {
@@ -34,6 +35,8 @@ struct CUgraphExec_st {
 
 static void exec_free(CUgraphExec e) {
   for (uint32_t i = 0; i < e->n; i++) {
+    if (!e->node[i].continued)
+      order_timeline_over(driver.m, e->node[i].timeline);
     work_clear(&e->node[i].work);
     free(e->node[i].edge);
   }
@@ -205,6 +208,18 @@ static CUresult check_node(const struct work *w) {
   return CUDA_SUCCESS;
 }
 
+/* Nodes on one path come one after the other, in every launch, as on a stream. */
+static uint32_t timeline_of(CUgraphExec e, const struct exec_node *x) {
+  for (uint32_t k = 0; k < x->nedge; k++) {
+    struct exec_node *on = &e->node[x->edge[k].on];
+    if (!on->continued) {
+      on->continued = true;
+      return on->timeline;
+    }
+  }
+  return order_timeline(driver.m);
+}
+
 static CUresult launch(CUgraphExec e, CUstream s) {
   for (uint32_t i = 0; i < e->n; i++) {
     CUresult r = check_node(&e->node[i].work);
@@ -233,7 +248,7 @@ static CUresult launch(CUgraphExec e, CUstream s) {
   for (uint32_t i = 0; i < e->n; i++) {
     struct exec_node *x = &e->node[i];
     if (!x->timeline)
-      x->timeline = order_timeline(driver.m);
+      x->timeline = timeline_of(e, x);
     order_point_next(driver.m, &op[i]->point, x->timeline);
     if (!x->nedge)
       op_depend(op[i], begin, false);

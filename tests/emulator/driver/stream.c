@@ -39,6 +39,7 @@ void stream_free(CUstream s) {
   op_unref(s->tail);
   dependences_clear(&s->captured);
   handle_remove(s);
+  order_timeline_over(driver.m, s->timeline);
   free(s);
 }
 

@@ -141,7 +141,9 @@ struct order_point {
   struct world *full;   /* and when it is complete itself */
   bool unknown;         /* behind something that is not followed: its accesses are not checked */
 };
-uint32_t order_timeline(struct machine *m); /* a new one */
+uint32_t order_timeline(struct machine *m); /* a new one, or one that is over */
+/* Nothing more will be put there. */
+void order_timeline_over(struct machine *m, uint32_t timeline);
 /* When the operation is made: the next of its timeline, after what the host has waited for;
  * then once for each prerequisite as it is met; placed when it starts. */
 void order_point_next(struct machine *m, struct order_point *p, uint32_t timeline);

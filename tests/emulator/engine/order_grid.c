@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Order between whole grids and the host's operations.  Each stands in a timeline (a stream,
- * a node of a graph) at a place; a world says up to which place of each timeline all is
+ * a path through a graph) at a place; a world says up to which place of each timeline all is
  * known.  A programmatic launch knows at its start what its prerequisite knew at its own,
  * plus what that released before it triggered; everything else only after
  * griddepcontrol.wait.
@@ -16,6 +16,7 @@ static struct {
 /* What the grids of a timeline knew, up to a place. */
 static struct timeline {
   uint32_t next; /* place of the next operation */
+  bool over;     /* free for another stream or graph, once the host knows all of it */
   struct passed {
     uint32_t at;
     struct world *end;
@@ -47,13 +48,32 @@ static uint32_t record_new(void) {
 
 /* ---- timelines ------------------------------------------------------------------------------ */
 
+/* Then others may go on in it, though who knows them is taken to know all before them: every
+ * operation from now on does know what the host knows now.  If timelines were never used again,
+ * programs that make graphs all the time would have ever longer worlds. */
+static bool host_knows_timeline(uint32_t t) {
+  uint32_t last = timelines[t].next - 1;
+  return !last || (host_world && t < host_world->n && host_world->done[t] >= last);
+}
+
 uint32_t order_timeline(struct machine *m) {
   (void)m;
+  for (uint32_t t = 1; t < ntimeline; t++)
+    if (timelines[t].over && host_knows_timeline(t)) {
+      timelines[t].over = false;
+      return t;
+    }
   do { /* number 0 is nobody's */
     timelines = emu_grow(timelines, ntimeline, &timeline_room, sizeof *timelines);
     timelines[ntimeline] = (struct timeline){.next = 1};
   } while (!ntimeline++);
   return ntimeline - 1;
+}
+
+void order_timeline_over(struct machine *m, uint32_t timeline) {
+  (void)m;
+  if (timeline)
+    timelines[timeline].over = true;
 }
 
 static void replace(struct world **w, struct world *by) {

@@ -65,7 +65,7 @@ static struct entry *line_add(struct line **l) {
 }
 
 static bool same_agent(const struct entry *a, const struct entry *b) {
-  return a->grid == b->grid && a->cta == b->cta && a->agent == b->agent &&
+  return a->agent == b->agent && a->cta == b->cta && a->grid == b->grid &&
          !((a->flags ^ b->flags) & ENTRY_slot);
 }
 
@@ -167,9 +167,13 @@ static bool line_access(struct line **l, struct observer *w, const struct entry 
       return false;
   }
   uint16_t n = 0;
-  for (uint32_t i = 0; i < (*l)->n; i++)
-    if (outlives(w, &(*l)->at[i], e))
-      (*l)->at[n++] = (*l)->at[i];
+  for (uint32_t i = 0; i < (*l)->n; i++) {
+    if (!outlives(w, &(*l)->at[i], e))
+      continue;
+    if (n != i)
+      (*l)->at[n] = (*l)->at[i];
+    n++;
+  }
   (*l)->n = n;
   for (uint32_t i = 0; i < n; i++)
     if (merges(&(*l)->at[i], e))
