@@ -5,15 +5,19 @@
                                       steps of several stay as FILE had them, with their date;
                                       so do peers and families that the run had no time for
   results.py readme FILE.json README  writes the tables between the marks in README
-  results.py check FILE.json README   fails if the README has others
-  results.py plot FILE.json FILE.svg  time of wo_a over T, against the floor and the peers
+  results.py plot FILE.json FILE.png  time of wo_a over T, against the floor and the peers; this
+                                      alone needs matplotlib (see plot.py)
+  results.py check FILE.json README   fails if the README has others, or FILE.png shows others
 
 Ratios are of one run: the peer's time over barewarp's.
 """
 import json
-import math
 import os
 import sys
+
+sys.dont_write_bytecode = True  # it also runs in trees that are to stay as they are
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import plot  # noqa: E402
 
 BEGIN, END = "<!-- results: scripts/gpu/results.py -->", "<!-- /results -->"
 
@@ -255,7 +259,7 @@ def host_table(result):
     return ["What calls cost on the CPU, microseconds.", "", *table(["call", "median"], rows), ""]
 
 
-def text_of(result, plot):
+def text_of(result, png):
     tera = result["read_rate_bytes_per_second"] * 1e-12
     empty = result["empty_us"]
     lines = [
@@ -268,7 +272,7 @@ def text_of(result, plot):
         "widened beforehand, `torch.bmm`. *MXFP8*: Triton throughout (`tl.dot_scaled`). *fp8 by "
         "rows* computes less: one scale for a weight row instead of one for 32 columns. Peers run "
         "without PDL, as PyTorch launches them. What has a star is of an earlier run.", "",
-        f"![time of wo_a over T]({plot})", ""]
+        f"![time of wo_a over T]({png})", ""]
     for groups in values(result, "wo_a", "groups"):
         lines += wo_a_table(result, groups)
     for tp in values(result, "up_proj", "tp"):
@@ -287,66 +291,41 @@ def split(readme):
 # ---- the plot -------------------------------------------------------------------------------------------
 
 
-def line_points(points, x, y):
-    return " ".join(f"{x(t):.1f},{y(v):.1f}" for t, v in points if v is not None)
-
-
-def plot(result, target):
-    width, height, left, top, wide, high = 860, 360, 52, 34, 340, 270
-    series = [("wo_a, PDL", "#c0392b", 2.4), ("wo_a, no PDL", "#e59866", 2.0),
-              ("floor", "#7f8c8d", 1.6), ("bf16 peer", "#2e86c1", 1.8), ("MXFP8 peer", "#1e8449", 1.8)]
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-           'font-family="sans-serif" font-size="11">',
-           f'<rect width="{width}" height="{height}" fill="white"/>']
-    tokens = values(result, "wo_a", "tokens")
-    for panel, groups in enumerate(values(result, "wo_a", "groups")[:2]):
-        curves = [[] for _ in series]
-        for t in tokens:
+def plotted(result):
+    """All that the plot shows: times of wo_a over T, a panel for each G, the first two."""
+    panels = []
+    for groups in values(result, "wo_a", "groups")[:2]:
+        curves = {}
+        for t in values(result, "wo_a", "tokens"):
             facts = dict(family="wo_a", tokens=t, groups=groups, heads_per_group=8)
             own = ours(result, **facts)
             if own is None:
                 continue
-            for curve, value in zip(curves, (own[1], own[0], own[3],
-                                             peer(result, peer="bf16", **facts),
-                                             peer(result, peer="mxfp8_triton", **facts))):
-                if value is not None:
-                    curve.append((t, value))
-        every = [v for curve in curves for _, v in curve]
-        low, most = math.log2(min(every)) - 0.2, math.log2(max(every)) + 0.2
-        span = math.log2(tokens[-1] / tokens[0]) or 1
-        x0 = left + panel * (wide + 70)
+            times = {"wo_a, PDL": own[1], "wo_a, no PDL": own[0], "floor": own[3],
+                     "bf16 peer": peer(result, peer="bf16", **facts),
+                     "MXFP8 peer": peer(result, peer="mxfp8_triton", **facts)}
+            for name, time in times.items():
+                if time is not None:
+                    curves.setdefault(name, []).append((t, time))
+        panels.append({"title": f"G = {groups} groups of 8 heads, 1024 rows each",
+                       "curves": curves})
+    return {"title": f"Time of wo_a, {result['device']}", "panels": panels}
 
-        def x(t):
-            return x0 + math.log2(t / tokens[0]) / span * wide
 
-        def y(v):
-            return top + high - (math.log2(v) - low) / (most - low) * high
+def plot_of(source):
+    return os.path.splitext(source)[0] + ".png"
 
-        out.append(f'<text x="{x0 + wide / 2}" y="20" text-anchor="middle" font-size="13">'
-                   f"wo_a, G = {groups}, H = 8, R = 1024: µs over T</text>")
-        for t in tokens:
-            out.append(f'<line x1="{x(t):.1f}" y1="{top}" x2="{x(t):.1f}" y2="{top + high}" '
-                       f'stroke="#eee"/><text x="{x(t):.1f}" y="{top + high + 15}" '
-                       f'text-anchor="middle">{t}</text>')
-        for power in range(math.ceil(low), math.floor(most) + 1):
-            v = 2**power
-            out.append(f'<line x1="{x0}" y1="{y(v):.1f}" x2="{x0 + wide}" y2="{y(v):.1f}" '
-                       f'stroke="#eee"/><text x="{x0 - 6}" y="{y(v) + 4:.1f}" '
-                       f'text-anchor="end">{v}</text>')
-        for (name, colour, thick), curve in zip(series, curves):
-            dash = ' stroke-dasharray="5 4"' if name == "floor" else ""
-            out.append(f'<polyline points="{line_points(curve, x, y)}" fill="none" '
-                       f'stroke="{colour}" stroke-width="{thick}"{dash}/>')
-            out += [f'<circle cx="{x(t):.1f}" cy="{y(v):.1f}" r="2.4" fill="{colour}"/>'
-                    for t, v in curve]
-    for i, (name, colour, _) in enumerate(series):
-        at = left + i * 150
-        out.append(f'<line x1="{at}" y1="{height - 14}" x2="{at + 22}" y2="{height - 14}" '
-                   f'stroke="{colour}" stroke-width="3"/><text x="{at + 28}" y="{height - 10}">'
-                   f"{name}</text>")
-    out.append("</svg>")
-    with open(target, "w") as file:
-        file.write("\n".join(out) + "\n")
+
+def stale(result, source):
+    """What is wrong with the plot beside the file; None: nothing."""
+    png = plot_of(source)
+    try:
+        found = plot.digest_in(png)
+    except (OSError, ValueError) as error:
+        return f"{png}: {error}"
+    if found != plot.digest(plotted(result)):
+        return f"{png} shows other results than {source}: scripts/gpu/results.py plot {source} {png}"
+    return None
 
 
 # ---- the program --------------------------------------------------------------------------------------------
@@ -360,12 +339,15 @@ def main(arguments):
         return merge(source, target)
     result = json.load(open(source))
     if what == "plot":
-        return plot(result, target)
-    text = text_of(result, os.path.splitext(source)[0] + ".svg")
+        return plot.draw(plotted(result), target)
+    text = text_of(result, plot_of(source))
     before, inside, after = split(target)
     if what == "check":
-        sys.exit(0 if inside == text else f"{target} has other results than {source}: "
-                 f"scripts/gpu/results.py readme {source} {target}")
+        wrong = stale(result, source)
+        if inside != text:
+            wrong = (f"{target} has other results than {source}: "
+                     f"scripts/gpu/results.py readme {source} {target}")
+        sys.exit(wrong)
     with open(target, "w") as file:
         file.write(before + BEGIN + "\n" + text + END + after)
 

@@ -81,16 +81,61 @@ START_TEST(handover) {
 }
 END_TEST
 
-/* The README's tables are those of the measurements that are kept. */
+#define RESULTS "python3 scripts/gpu/results.py "
+
+/* The README's tables, and the plot that it shows, are those of the measurements that are kept. */
 START_TEST(readme_has_the_results) {
+  assert_says(RUN(RESULTS
+                  "check tests/results/h200.json README.md && grep -o 'tests/.*png' README.md "
+                  "&& echo same"),
+              0, "tests/results/h200.png\nsame");
+}
+END_TEST
+
+/* In a copy of results, plot and README: other times, with and without new tables. */
+static void change(const char *row, const char *times) {
   bwt_folder_make(folder);
-  assert_says(
-      RUN("if test -e tests/results/h200.json; then scripts=scripts/gpu/results.py; "
-          "python3 $scripts check tests/results/h200.json README.md && python3 $scripts "
-          "plot tests/results/h200.json '%s/svg' && cmp '%s/svg' tests/results/h200.svg; fi && "
-          "echo same",
-          folder, folder),
-      0, "same");
+  assert_says(RUN("cp tests/results/h200.json tests/results/h200.png README.md '%s' && cd '%s' && "
+                  "python3 -c 'import json; r = json.load(open(\"h200.json\")); "
+                  "[x[\"us\"]%s.update(median=4321.0) for x in %s]; "
+                  "json.dump(r, open(\"h200.json\", \"w\"))' && echo changed",
+                  folder, folder, times, row),
+              0, "changed");
+}
+
+static int check_copy(const char *first) {
+  return RUN("%s " RESULTS "check '%s/h200.json' '%s/README.md' && echo same", first, folder,
+             folder);
+}
+
+static int check_copy_with_new_tables(void) {
+  char make[3 * PATH_MAX];
+  snprintf(make, sizeof make, RESULTS "readme '%s/h200.json' '%s/README.md' && ", folder, folder);
+  return check_copy(make);
+}
+
+START_TEST(other_results_are_seen) {
+  change("r[\"rows\"] if x[\"family\"] == \"wo_a\" and x[\"tokens\"] == 8", "[\"none\"]");
+  assert_says(check_copy(""), 1, "README.md has other results");
+  assert_says(check_copy_with_new_tables(), 1, "h200.png shows other results");
+  bwt_folder_remove(folder);
+
+  change("r[\"peers\"] if \"us\" in x and x.get(\"peer\") == \"bf16\"", "");
+  assert_says(check_copy_with_new_tables(), 1, "h200.png shows other results");
+  bwt_folder_remove(folder);
+}
+END_TEST
+
+/* What the plot does not show needs no new plot; one that is cut off, or is not there, is none. */
+START_TEST(plot_is_looked_at) {
+  change("r[\"rows\"] if x[\"family\"] == \"host\"", "");
+  assert_says(check_copy_with_new_tables(), 0, "same");
+  assert_says(RUN("truncate -s -1 '%s/h200.png'", folder), 0, "");
+  assert_says(check_copy(""), 1, "h200.png: the PNG ends early");
+  assert_says(RUN("printf '\\0' >>'%s/h200.png'", folder), 0, "");
+  assert_says(check_copy(""), 1, "h200.png: a broken chunk");
+  assert_says(RUN("rm '%s/h200.png'", folder), 0, "");
+  assert_says(check_copy(""), 1, "No such file");
   bwt_folder_remove(folder);
 }
 END_TEST
@@ -99,6 +144,8 @@ int main(void) {
   const struct bwt_test tests[] = {
       BWT_TEST("handover", handover, 120),
       BWT_TEST("results", readme_has_the_results, 60),
+      BWT_TEST("results", other_results_are_seen, 60),
+      BWT_TEST("results", plot_is_looked_at, 60),
       BWT_LOOP("mailbox_run", mailbox_run, 0, 2, 120),
       BWT_TEST("mailbox_run", mailbox_run_sees_wrong_rows, 120),
       BWT_TEST("mailbox_run", mailbox_run_refuses, 60),
