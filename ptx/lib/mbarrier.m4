@@ -48,9 +48,9 @@ wait:
 }|>)
 
 // Usage: mbarrier_arrive_peer(REGISTER)
-// One arrival at a shared::cluster address: release at cluster scope, of shared memory alone.  A
-// release of all memory waits until every store of the SM is performed (MEMBAR.ALL.GPU), which
-// takes microseconds where memory is busy.
+// One arrival at a shared::cluster address: release at cluster scope, of shared memory alone; for other
+// lanes, too, behind a bar.warp.sync.  A release of all memory waits until every store of the SM is
+// performed (MEMBAR.ALL.GPU), which takes microseconds where memory is busy.
 macro(<|mbarrier_arrive_peer|>, 1, <|
 fence.release.sync_restrict::shared::cta.cluster;
 mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [$1];|>)

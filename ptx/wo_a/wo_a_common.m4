@@ -239,7 +239,7 @@ macro(<|rotate_back|>, 4, <|
 }|>)
 
 // Usage: zero_missing_scales(MINE, SCALE_TILE)             warp
-// Scale bytes of rows that no token has are zero.  By the warp whose MINE holds, of rank 0
+// Scale bytes of rows that no token has are zero.  By the warp whose MINE holds, of one rank
 // and the first token tile.  Lane l has rows l + 32j, 4 bytes each, at l * 16 + j * 4 of the
 // scale tile.
 macro(<|zero_missing_scales|>, 2, <|

@@ -14,9 +14,9 @@ constant(<|MMA_N|>, 8)                     // token columns of one mma
 m4_assert(TILE <= 4 && TILES == 1, <|more tokens: wo_a_sm90_stream.ptx.m4|>)
 
 // Two ways to multiply, both by mma.sync:
-//   SPREAD    1 or 2 tokens: the 8 columns of an mma are 8 / T blocks of K of each token,
-//             and of each product only the columns of its own block are kept.  So B is loaded
-//             once and scales are applied once, at the end.  COLUMN_BLOCKS blocks share a B.
+//   SPREAD    1 or 2 tokens: the 8 columns of an mma are 8 / T blocks of K of each token, and a
+//             block's product counts in its own columns alone.  So scales are applied once, at
+//             the end, and B is loaded once a stage.  COLUMN_BLOCKS blocks share a B.
 //   else      one column a token
 constant(<|SPREAD|>, TILE <= 2)
 constant(<|COLUMN_BLOCKS|>, MMA_N / TILE)
@@ -45,8 +45,8 @@ constant(<|ROTARY_BLOCK|>, (HEAD_DIM - ROPE_DIM) / BLOCK)
 m4_assert(ROTARY_BLOCK >= BLOCKS - STAGE_BLOCKS, <|only the last stage has rotated blocks|>)
 // Default place of the trigger, after the wait: the fastest on an H200 (TUNING.md).
 constant(<|TRIGGER|>, TRIGGER_AFTER_WAIT)
-// Two CTAs fit on an SM with 56 registers a thread; three, where shared memory allows, with 40.
-// One head a group needs more.
+// Two CTAs of 17 warps fit on an SM with 56 registers a thread, three only with 32.  40 are what
+// T = 1, 3 and 4 were measured with; one head a group needs more.
 constant(<|MAX_REGISTERS|>, m4_if(TILE == 2 || HEADS == 1, 56, 40))
 
 // Activations, f16, as B operands.  Each block keeps its order of K from ldmatrix, which gives

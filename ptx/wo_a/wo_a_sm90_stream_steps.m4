@@ -107,7 +107,7 @@ m4_if(INBOXES == 2, <|dnl
 |>)dnl|>)
 
 // Usage: inbox_barriers(BARS)
-// out: BARS (u32), to which S_REDUCED, S_READ and S_FREE are to be added for the inbox of this n
+// out: BARS (u32), to which S_REDUCED and S_FREE are to be added for the inbox of this n
 // tile.  in: team, parity
 macro(<|inbox_barriers|>, 1, <|
 m4_if(INBOXES == 2, <|dnl
@@ -346,7 +346,7 @@ wgmma.fence.sync.aligned;
 wgmma.commit_group.sync.aligned;|>)
 
 // Usage: release_stage(EMPTY)
-// This warp has read the stage, or the inbox, whose mbarrier is at EMPTY.  in: lane0
+// This warp has read the stage whose mbarrier is at EMPTY.  in: lane0
 macro(<|release_stage|>, 1, <|
 bar.warp.sync 0xffffffff;
 @lane0 mbarrier.arrive.shared::cta.b64 _, [$1];|>)
@@ -561,8 +561,8 @@ m4_for(<|K|>, 0, SLOT_WORDS - 1, <|
 }|>)
 
 // Usage: free_inbox                             warp
-// This warp has read the inbox: its senders may fill it again, if they have an n tile for it.
-// in: bars; tiles, from this n tile on; lane, warp, rank
+// This warp has read the inbox: its senders may fill it again, if they have an n tile for it.  The first
+// warp expects their bytes before it says so, and they wait for all.  in: bars; tiles, from this one on; lane, warp, rank
 macro(<|free_inbox|>, 0, <|
 {
   .reg .pred again, expects;
