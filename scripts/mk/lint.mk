@@ -78,5 +78,5 @@ ASAN_PROGRAMS := $(filter-out %/test_model %/test_templates %/test_mutate %/test
 
 .PHONY: asan-sample
 asan-sample: $(ASAN_PROGRAMS) $(BUILD)/asan/bin/barewarp $(BUILD)/asan/emu/libcuda.so.1 $(BUNDLE) $(TEST_BUNDLE)
-	@echo "address and undefined-behaviour sanitizers, at most 4 runs of each looped test:"
-	@BUILD=$(BUILD)/asan BW_SEED="$(SEED)" BW_SAMPLE=4 scripts/run-suites.sh $(ASAN_PROGRAMS)
+	@echo "address and undefined-behaviour sanitizers, at most 3 runs of each looped test:"
+	@BUILD=$(BUILD)/asan BW_SEED="$(SEED)" BW_SAMPLE=3 scripts/run-suites.sh $(ASAN_PROGRAMS)

@@ -179,7 +179,7 @@ START_TEST(hopper_flags) {
   setenv("EMU_ARCH", "sm_90", 1);
   open_bundle(NULL);
   /* One of each kind of kernel: T <= 4, a team, two of them, several batches of tokens. */
-  static const uint32_t tokens[] = {4, 9, 20, 40, 96};
+  static const uint32_t tokens[] = {4, 9, 20, 40, 70};
   for (uint32_t other = 0; other < 4; other++) {
     struct bwt_wo_a_case c = small_case(tokens[(other + (uint32_t)_i) % BWT_COUNT(tokens)], 2);
     c.launch_flags = triggers[_i] | (other & 1 ? BW_LAUNCH_NO_PDL : 0);
@@ -192,7 +192,7 @@ END_TEST
 
 /* Weights that wait for x and rope, of every kind of kernel. */
 START_TEST(hopper_weights_wait) {
-  static const uint32_t tokens[] = {1, 2, 7, 20, 32, 40, 64, 96};
+  static const uint32_t tokens[] = {1, 7, 25, 33, 66};
   setenv("EMU_ARCH", "sm_90", 1);
   open_bundle(NULL);
   struct bwt_wo_a_case c = small_case(tokens[_i], 2);
@@ -390,7 +390,7 @@ int main(void) {
       BWT_LOOP("hopper", hopper_token_tiles, 0, tiles, 120),
       BWT_LOOP("hopper", hopper_few_clusters, 0, bwt_full() ? 20 : 1, 240),
       BWT_LOOP("hopper", hopper_flags, 0, 4, 60),
-      BWT_LOOP("hopper", hopper_weights_wait, 0, 8, 60),
+      BWT_LOOP("hopper", hopper_weights_wait, 0, 5, 60),
       BWT_TEST("sizes", no_tokens, 60),
       BWT_LOOP("sizes", groups_and_ranks, 0, BWT_COUNT(sizes), 240),
       BWT_LOOP("sizes", other_cluster_sizes, 0, 12, 120),
